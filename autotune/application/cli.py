@@ -1,4 +1,4 @@
-"""Verbs for applications: ``record``, ``run`` and ``diagnose``; and what recordings add to other verbs."""
+"""Declare the verbs ``record``, ``run`` and ``diagnose``, and parts of other verbs that use recordings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from autotune.history.objectives import Slot
     from autotune.recommend.recommendation import Recommendation
 
-_LISTED = 25  # Number of kinds of calls of a recording for which the page says whether they are covered.
+_LISTED = 25  # For so many of a recording's kinds of calls the page shows whether they are covered.
 
 verbs = typer.Typer()
 

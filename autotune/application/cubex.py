@@ -2,8 +2,8 @@
 
 A profile has sums for each call path (chain of functions) and rank: number of visits, time, and the bytes
 that were sent and received, which Score-P counts as in its traces (see `traces`). So all calls of one path
-have their mean size, and their communicator is assumed to consist of the ranks that visited the path. Waiting
-for late ranks is not known, nor is the time of MPI_Wait for non-blocking calls.
+count with their mean size, and their communicator is assumed to consist of the ranks that visited the path. A
+profile shows neither the waiting for late ranks nor the time of MPI_Wait for non-blocking calls.
 
 References:
     P. Saviankou et al., "Cube v4: From Performance Report Explorer to Performance Analysis Tool", Procedia
@@ -63,7 +63,7 @@ def read_cubex(path: Path) -> Recording:
 
 
 def _read(cube: Any, path: Path) -> Recording:
-    """Return a recording of the collectives, from the sums over all call paths that end in one."""
+    """Return a recording of the collectives, from the sums over all call paths that end in a collective."""
     metrics = {metric.name: metric for metric in cube.all_metrics()}
     if lacking := sorted({"visits", "time", "bytes_sent", "bytes_received"} - set(metrics)):
         raise TableError(f"{path}: a profile without {', '.join(lacking)}", "is it of Score-P, with MPI?")
@@ -108,7 +108,10 @@ def _read(cube: Any, path: Path) -> Recording:
 
 
 def _collective(region: str) -> tuple[str, str]:
-    """Return the name of the collective that a function calls, and the kind; else a name that none has."""
+    """Return the name of the collective that a function calls, and the kind of the call.
+
+    If the function calls no collective, the name is not that of any collective.
+    """
     name = region.removeprefix("MPI_").removesuffix("_c").lower() if region.startswith("MPI_") else ""
     if name.endswith("_init"):
         return name.removesuffix("_init"), KINDS[2]
@@ -120,7 +123,8 @@ def _collective(region: str) -> tuple[str, str]:
 def _size(name: str, ranks: int, sent: NDArray[np.float64], received: NDArray[np.float64]) -> float:
     """Return the message size in bytes, counted as in ``collectives``, from the bytes of each rank in a call.
 
-    In calls with a root it is the block that every rank, including the root, sends or receives.
+    In calls with a root, the message size is that of the block which every rank, including the root, sends or
+    receives.
     """
     blocks = even_block(name, ranks, sent + received)
     if blocks is None:

@@ -1,20 +1,22 @@
-"""Diagnosis: where an application's run spends time in MPI, why, and how much of it tuning can save.
+"""Diagnose where an application's run spends time in MPI, why, and how much of this time tuning can save.
 
 A diagnosis is computed from a recording and from the *floor*: the best times of this machine for the recorded
-calls, by default and with a few settings, which are measured in minutes in place of a campaign.
+calls, among the default and a few settings. The floor is measured in minutes, in place of a campaign.
 
 Tuning does not remove the waiting for late ranks. Where collectives take T seconds without waiting, and a
 call takes t_d by default and t_b at best, tuning saves T (1 − t_b / t_d) (see `reach`). In transfers between
-two ranks waiting cannot be separated from transfer, and the same share is saved only of the time that the
-benchmark probe measures for such transfers: the interval begins at zero, the case that all time is waiting or
-overlapped, and ends at the case that all time is transfer.
+two ranks, waiting cannot be separated from the transfer. Tuning is expected to save the same share there, but
+only of the time that the benchmark probe measures for such transfers. The interval of this saving begins at
+zero, for the case that all recorded time is waiting or overlapped, and ends at the share of all recorded
+time, for the case that all of it is transfer.
 
 The upper bound of the saving must be valid whatever made the calls slow. If the cause was a setting that was
-not in effect when the floor was measured, tuning would save T − n t_b in n calls. The part of this beyond the
-end of the interval is *unexplained*: it is included in the bound but not in the expected saving. The bound
-includes waiting as well, unless the late rank is known to have been late outside of MPI, because MPI's own
-calls make ranks late, too (after a slow reduction its root is late for the next broadcast). A second that a
-rank spends in MPI delays each of the p - 1 other ranks by a second at most.
+not in effect when the floor was measured, tuning would save T − n t_b in n calls. The part of T − n t_b
+beyond the end of the interval is *unexplained*: it is included in the bound but not in the expected saving.
+The bound includes the waiting for late ranks as well, because MPI's own calls make ranks late, too (after a
+slow reduction its root is late for the next broadcast); it excludes waiting that is known to be caused
+outside of MPI. A second that a rank spends in MPI delays each of the p - 1 other ranks by a second at most;
+therefore the included waiting is at most p - 1 times the remaining part of the bound.
 """
 
 import math
@@ -31,9 +33,9 @@ from autotune.application.recording import RecordedCalls, Recording
 from autotune.recommend.recommendation import Gain
 
 COLLECTIVE, PAIRS, ONE_SIDED = "collectives", "point-to-point", "one-sided"
-"""Families of calls whose time settings of MPI can change."""
+"""Families of calls whose duration depends on MPI's settings."""
 _MOST_LATE = 3  # Largest number of late ranks that a diagnosis names.
-_MOSTLY = 0.8  # Late ranks are named until those named have caused this share of the waiting.
+_MOSTLY = 0.8  # Late ranks are named until the named ones have caused this share of the waiting.
 
 
 class Advice(StrEnum):
@@ -41,7 +43,7 @@ class Advice(StrEnum):
 
     TUNE = "tune"  # Tuning saves a share of the run that matters (``BOTHER``), with 95 % confidence.
     INCONCLUSIVE = "inconclusive"  # Tuning may save a share that matters.
-    UNMEASURED = "not measured"  # Tuning may save such a share; the best times here were not measured.
+    UNMEASURED = "not measured"  # Tuning may save a share that matters; no floor was measured.
     LEAVE = "do not bother"  # Tuning cannot save a share that matters.
 
 
@@ -51,7 +53,7 @@ class Late:
 
     pattern: str  # Which ranks come late, one of ``recorded_time.PATTERNS``.
     period_s: float | None  # Period of the late arrivals in seconds; None where they are not periodic.
-    outside: float | None  # Share of the waiting that is known to be caused outside of MPI.
+    outside: float | None  # Share of the waiting that is caused outside of MPI; None: not known.
     ranks: tuple[LateRank, ...]  # The ranks that caused most of the waiting, at most ``_MOST_LATE``.
 
 
@@ -63,13 +65,13 @@ class Loss:
     name: str  # The collective; in other families of calls the operation with most of the time.
     waiting: bool  # Whether the time is waiting for late ranks.
     seconds: float  # Seconds that a mean rank spends in a run.
-    message_bytes: float | None  # Mean message size of those that take most of the time; None: no data.
+    message_bytes: float | None  # Mean size of the calls with most of the time; None: no data.
     within: str = ""
     """Operation, such as ``waitall``, that completes these calls, if most of their time passes in it."""
     times: float | None = None  # Time of the calls divided by the best measured time; None: not measured.
-    unlike: bool = False  # Whether most of the time must have a cause that the measurement did not have.
+    unlike: bool = False  # Whether most of the time must have a cause that the measured calls lacked.
     win_s: Ends | None = None
-    """Seconds that tuning can save; None: not known, or no setting changes such calls."""
+    """Seconds that tuning can save, with their interval; None: not known, or no setting can save any."""
     unexplained_s: float = 0.0
     """Seconds by which the calls take longer than the best measured time, beyond the interval of ``win_s``;
     their cause is not known. For waiting, the seconds that MPI itself may have caused."""
@@ -86,7 +88,7 @@ class Diagnosis:
     mpi_s: Ends  # Seconds of a mean rank in MPI, summed over its threads, with their interval.
     losses: tuple[Loss, ...]  # The time in MPI by kind of call; the kind with most time comes first.
     verdict: Advice  # Whether a campaign is worthwhile.
-    win: Ends | None  # Share of the run's time that tuning can save; None: not measured.
+    win: Ends | None  # Share of the run's time that tuning can save, with its interval; None: no floor.
     most: float  # Upper bound of the share of the run's time that tuning can save.
     unexplained: float  # Part of ``most`` whose cause is not known; see the module's description.
     threads: int  # Largest number of threads of a rank that called MPI.
@@ -134,7 +136,7 @@ def diagnose(recorded: Recording, floor: Floor | None = None) -> Diagnosis:
 
 
 def _passed_on(losses: Sequence[Loss], ranks: int) -> list[Loss]:
-    """Return the losses with the waiting that MPI itself may have caused entered as unexplained."""
+    """Return the losses, in which waiting that MPI itself may have caused is entered as unexplained."""
     touched = [loss for loss in losses if loss.touched]
     inside_s = math.fsum(x.unexplained_s + (x.win_s[2] if x.win_s else x.seconds) for x in touched)
     suspect_s = {
@@ -150,15 +152,17 @@ def _passed_on(losses: Sequence[Loss], ranks: int) -> list[Loss]:
 
 
 def _in_mpi(recorded: Recording) -> Ends:
-    """Return the seconds of a mean rank in MPI, with the interval by the resolution of the clock.
+    """Return the seconds of a mean rank in MPI, with their interval.
 
-    The clock's resolution causes errors of one sign in all calls, so the ends of their intervals are summed.
+    The resolution of the clock causes errors of the same sign in all calls, so the ends of the calls'
+    intervals are summed.
     """
     total = low = high = math.fsum(recorded.families_s.values())
     rows: Iterable[RecordedCalls | OtherCalls] = (*recorded.calls, *recorded.other)
     for row in rows:
         if row.seconds_low is not None and row.seconds_high is not None:
-            # Waiting for requests counts in the calls that began them; so does its part of the intervals.
+            # The time of waiting for requests counts in the calls that began the requests, and so does its
+            # part of the intervals.
             part = row.own_s / (row.seconds or 1.0) if isinstance(row, OtherCalls) else 1.0
             low -= part * max(row.seconds - row.seconds_low, 0.0)
             high += part * max(row.seconds_high - row.seconds, 0.0)
@@ -192,7 +196,7 @@ def _size(row: RecordedCalls) -> float | None:
 
 
 def _with_win(loss: Loss, recorded: Recording, rows: Sequence[RecordedCalls], gains: Sequence[Gain]) -> Loss:
-    """Return the loss in the calls ``rows`` of a collective with the seconds that tuning can save."""
+    """Return the loss in a collective's calls ``rows``, with the seconds added that tuning can save."""
     measured = list(met(rows, gains))
     covered_s = math.fsum(row.busy_s for row, _ in measured)
     if covered_s <= 0:
@@ -218,7 +222,7 @@ def _with_win(loss: Loss, recorded: Recording, rows: Sequence[RecordedCalls], ga
 
 
 def _late(rows: Sequence[RecordedCalls]) -> Late | None:
-    """Return whom ranks waited for in a collective; the pattern is that of the calls with most waiting."""
+    """Return which ranks the others waited for in a collective, with the pattern of most of the waiting."""
     late = [row.lateness for row in rows if row.lateness is not None and row.lateness.ranks]
     if not late:
         return None
@@ -265,7 +269,7 @@ def _in_others(recorded: Recording, gains: Sequence[Gain]) -> Iterable[Loss]:
 
 
 def _transfers(loss: Loss, rows: Sequence[OtherCalls], gains: Sequence[Gain]) -> Loss:
-    """Return a loss in transfers between two ranks with the seconds that tuning can save, if known."""
+    """Return a loss in transfers between two ranks, with the seconds added that tuning can save, if known."""
     default_s = best_s = saved_s = high_s = 0.0
     for row in rows:
         name = PROBED.get(row.operation, "")

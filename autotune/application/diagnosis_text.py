@@ -1,4 +1,8 @@
-"""A diagnosis of a run's time in MPI as text: a sentence for the program's user, and the evidence for it."""
+"""Put a diagnosis of a run's time in MPI into words: a sentence for the user, and its evidence in a table.
+
+A *loss* is the time in calls of one kind, or the waiting for late ranks in such calls. The *floor* is the
+best times that were measured for the calls on this machine.
+"""
 
 import math
 from collections.abc import Iterable
@@ -10,7 +14,7 @@ from autotune.application.floor import Floor
 from autotune.application.reach import BOTHER
 from autotune.views.text import duration_text, size_text
 
-_NAMED = 5  # Largest number of losses (kinds of calls), or of fastest settings, that a text names.
+_NAMED = 5  # Largest number of losses, or of fastest settings, that a text names.
 _FAMILIES = {
     "point-to-point": "point-to-point",
     "one-sided": "one-sided",
@@ -24,7 +28,8 @@ _WHY = {
     "periodic": "a disturbance at a period",
 }
 """Maps each pattern of late ranks to its usual cause outside of MPI."""
-_MAINLY = 0.6  # Share of the waiting with a cause outside of MPI above which MPI is said not to be the cause.
+_MAINLY = 0.6
+"""If at least this share of the waiting is caused outside of MPI, the text says that MPI is not the cause."""
 _OR_SETTINGS = "settings that were not in effect when this was measured"
 
 
@@ -66,7 +71,7 @@ def _verdict_text(diagnosis: Diagnosis, calls: str) -> str:
 
 
 def details(diagnosis: Diagnosis, floor: Floor | None) -> str:
-    """Return a table with a line for each loss (time in calls of one kind), notes, and one on the floor."""
+    """Return a table with a line for each loss, followed by notes and, given a floor, a line on the floor."""
     rows, notes = loss_rows(diagnosis)
     lines = [f"{'':4}{'of the run':>10}  {'s':>8}  {'× best':>7}  {'to win':>22}"]
     layout = "    {share:>10}  {seconds:>8}  {times:>7}  {win:>22}  {what}"
@@ -75,10 +80,10 @@ def details(diagnosis: Diagnosis, floor: Floor | None) -> str:
 
 
 def loss_rows(diagnosis: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
-    """Return rows in words with the time in calls of each kind, and notes on time without a known cause.
+    """Return a row of texts for each loss, and notes on losses without a known cause.
 
-    A row has the keys ``what`` (the calls), ``share`` (of the run), ``seconds``, ``times`` (the best measured
-    time), and ``win`` (the share that tuning can save).
+    A row has the keys ``what`` (the calls), ``share`` (of the run), ``seconds``, ``times`` (the ratio to the
+    best measured time), and ``win`` (the share of the run that tuning can save).
     """
     rows = []
     for loss in diagnosis.losses:
@@ -101,7 +106,7 @@ def loss_rows(diagnosis: Diagnosis) -> tuple[list[dict[str, str]], list[str]]:
 
 
 def floor_text(floor: Floor) -> str:
-    """Return in words how a floor (best times) was measured, and the fastest settings."""
+    """Return in words how a floor was measured, and the fastest settings."""
     best = sorted({words for words in floor.best if words})
     left_out = f", for {floor.left_out} more no time was left" if floor.left_out else ""
     fastest = "; ".join(best[:_NAMED]) or "the default"
@@ -122,7 +127,7 @@ def document(diagnosis: Diagnosis, floor: Floor | None, calls: str) -> dict[str,
 
 
 def unlike_text(name: str, times: float, family: str = COLLECTIVE, derived: float = 0.0) -> str:
-    """Return in words why the saving is unknown for calls that take ``times`` as long as measured alone.
+    """Return in words why the saving is unknown for calls that took ``times`` times the measured time.
 
     ``derived`` is the share of the calls whose datatype the program has defined.
     """

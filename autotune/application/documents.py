@@ -1,6 +1,7 @@
-"""Documents of this companion: recordings, floors beside them, ``run.json`` and the file of ``--learn``.
+"""Read the documents of the application verbs: recordings, floors, ``run.json`` and the file of ``--learn``.
 
-All are checked when they are read, because anybody may have written them.
+All documents are checked when they are read, because anybody may have written them. A *floor* is the best
+times of a machine for the calls of a recording; its file is next to that of the recording.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ from autotune.views.documents import json_text
 
 FLOOR, RUN, LEARNED = "autotune floor 1", "autotune-run-1", "autotune-learned-1"
 """Values of the key ``format`` in the documents of a floor, of a run and of ``--learn``."""
-_MOST_BITS = 64  # Number of bits of a message size; its binary logarithm is less than this number.
+_MOST_BITS = 64  # Largest number of bits of a message size; its binary logarithm is smaller than this.
 
 
 def read_calls(path: Path) -> Recording:
@@ -39,9 +40,9 @@ def keep_floor(floor: Floor, calls: Path) -> None:
 
 
 def kept_floor(calls: Path) -> Floor | None:
-    """Return the floor (best times) that was measured for a recording.
+    """Return the floor that was measured for a recording.
 
-    None means that no floor was measured, or that the recording's file has other content since.
+    None means that no floor was measured, or that the recording's file has changed since.
 
     Raises:
         TableError: the file contains no floor, or is damaged.
@@ -60,7 +61,7 @@ def _fingerprint(calls: Path) -> str:
 
 
 def read_floor(text: str, name: str) -> Floor:
-    """Return the floor (best times) in the text of a document; ``name`` names the document in messages.
+    """Return the floor in the text of a document; ``name`` names the document in messages.
 
     Raises:
         TableError: the text contains no floor, or is damaged.
@@ -79,7 +80,7 @@ def read_floor(text: str, name: str) -> Floor:
 
 @dataclass(frozen=True, slots=True)
 class _RunCell:
-    """Calls of one collective, communicator size and power of two of the size, for the page of a run."""
+    """Calls of one collective and communicator size, with message sizes of ``lowest_bytes`` to twice that."""
 
     collective: str
     algorithm: str  # The algorithm that was selected for these calls, or ``default``.
@@ -87,7 +88,7 @@ class _RunCell:
     saved_s: float
     lowest_bytes: int
     ranks: int
-    settled_at: int | None  # Number of calls before the algorithm was selected; None: none was selected yet.
+    settled_at: int | None  # Number of calls before the algorithm was selected; None: not selected yet.
     speedup_95: tuple[float | None, float | None]  # An end is None where the speed-up is not bounded.
 
     def __post_init__(self) -> None:

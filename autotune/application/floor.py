@@ -1,14 +1,15 @@
-"""The floor: a machine's best times for an application's calls, from a few launches in place of a campaign.
+"""Compute the floor: a machine's best times for an application's calls, from a few launches of a benchmark.
 
 The MPI stack is launched with its own defaults, then with every per-call choice tried in turn, then with one
 setting after another, each once, and at the end again with its defaults and with the best settings. A setting
 that was selected as the fastest among many was also lucky, so only these last, fresh launches give its time.
-If no fresh launch was made, the standard error of its time is increased to that of the most extreme of as
-many normal deviates as settings were launched (Bonferroni).
+If no fresh launch was made, the standard error of the setting's time is increased by Bonferroni's correction
+for as many comparisons as settings were launched.
 
 The launches of a *heat* run at the same time and take turns on the same cores, so that they meet the same
 conditions. A time in a heat counts as its ratio to the time of the default in the same heat, multiplied by
-the geometric mean of the default's times over all heats.
+the geometric mean of the default's times over all heats. A *slot* is a collective, communicator size and
+message size.
 """
 
 import math
@@ -47,7 +48,7 @@ class FloorLaunch:
     setting: str  # The setting in words; empty: the default.
     seen: Observation  # The result of the launch.
     fresh: bool = False  # Whether earlier launches had selected the setting, so that its time is unbiased.
-    heat: int = 0  # Number of the heat (launches that run at the same time); 0: of none.
+    heat: int = 0  # Number of the heat in which the launch ran; 0: it ran alone.
 
     @property
     def default(self) -> bool:
@@ -58,7 +59,7 @@ class FloorLaunch:
 def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[str, ...]]:
     """Return the times by default and with the best setting, and the best setting in words, for each slot.
 
-    Slots in which the default was measured are returned.
+    Slots in which the default was not measured are left out.
     """
     defaults: dict[Slot, list[Estimate]] = defaultdict(list)
     rivals: dict[Slot, dict[str, list[tuple[Estimate, bool]]]] = defaultdict(lambda: defaultdict(list))
@@ -85,7 +86,7 @@ def gains_of(launches: Sequence[FloorLaunch]) -> tuple[tuple[Gain, ...], tuple[s
 
 
 def _levels(launches: Sequence[FloorLaunch]) -> dict[tuple[Slot, int], float]:
-    """Return the mean time of the default over all heats by its time in one, by slot and heat."""
+    """Return by (slot, heat) the default's geometric mean time over all heats / its time in this heat."""
     logs: dict[Slot, dict[int, float]] = defaultdict(dict)
     for launch in launches:
         for estimate in launch.seen.usable if launch.heat and launch.default else ():
@@ -98,7 +99,7 @@ def _levels(launches: Sequence[FloorLaunch]) -> dict[tuple[Slot, int], float]:
 def _best(
     defaults: Sequence[Estimate], rivals: dict[str, list[tuple[Estimate, bool]]], spread: float
 ) -> tuple[str, tuple[float, float]]:
-    """Return the fastest setting in a slot in words (empty: the default), and (time, standard error)."""
+    """Return the fastest setting in a slot in words (empty: the default), and its (time, standard error)."""
     default = _pooled(defaults, spread)
     by_words = {words: [e for e, is_fresh in times if is_fresh] for words, times in rivals.items()}
     fresh = {words: estimates for words, estimates in by_words.items() if estimates}
@@ -117,13 +118,13 @@ def _best(
 
 
 def _pooled(estimates: Sequence[Estimate], spread: float) -> tuple[float, float]:
-    """Return time and standard error of a setting; the latter is at least that of the spread of launches."""
+    """Return a setting's time and its standard error, which is at least that by the launches' spread."""
     median, sem, _ = pooled(estimates)
     return median, max(sem, median * spread / math.sqrt(len(estimates)))
 
 
 def _spread(launches: Sequence[Sequence[Estimate]]) -> float:
-    """Return the standard deviation of ln t between launches of one setting in one slot; 0 without any."""
+    """Return the standard deviation of ln t between launches of a setting in a slot; 0 if none is known."""
     logs = [np.log([e.median_s for e in repeats]) for repeats in launches if len(repeats) > 1]
     squares = math.fsum(float(np.sum((row - row.mean()) ** 2)) for row in logs)
     freedom = sum(len(row) - 1 for row in logs)

@@ -1,20 +1,21 @@
-"""Which ranks the others waited for in a collective, from the times at which its calls were entered and left.
+"""Find the ranks that others waited for in a collective, from the times at which ranks entered and left it.
 
-This is no part of a campaign. A rank enters a call at time b and leaves it at time e, both on the clock of
-rank 0. If the ranks that it needs have arrived at time a, it waited min(max(a − b, 0), e − b). A rank needs
-all others; in a call with a root, the root needs all others, these need the root, and the root of a broadcast
-or scatter needs nobody. For a call with a root this is an approximation: inner ranks of a tree wait for some
-others too.
+The module is no part of a campaign. A rank enters a call at time b and leaves it at time e, both on the clock
+of rank 0. If the ranks that it needs have arrived at time a, it waited min(max(a − b, 0), e − b). A rank
+needs all others; in a call with a root, the root needs all others, these need the root, and the root of a
+broadcast or scatter needs nobody. For a call with a root this is an approximation: inner ranks of a tree wait
+for some others too.
 
 A rank comes late because of the program, which kept it outside of MPI since its last collective, or because
 of MPI: that collective released it later than others, or calls in between took it longer. If the late rank
 was outside of MPI for o seconds, and a rank that waited w seconds for it was outside for o' seconds, then
 min(w, max(o - o', 0)) of the w seconds were caused outside of MPI. No tuning removes these.
 
-The recorder stores two kinds of calls. Of the longest calls of each rank it stores all, so that a rare long
-wait is neither missed nor multiplied. A call that is among the longest on the waiting ranks is short on the
-rank that they waited for, which identifies that rank. Of all other calls the recorder stores a random sample,
-the same on all ranks, and the share of waiting in the sample is assumed for all of them.
+A *stream* is the calls of one collective and one power of two of the size on one communicator. In each stream
+the recorder stores all of the longest calls of each rank, so that a rare long wait is neither missed nor
+multiplied. A call that is among the longest on the waiting ranks is short on the rank that they waited for,
+which identifies that rank. Of the other calls the recorder stores a random sample, the same calls on all
+ranks; the share of waiting in this sample is assumed for all of the other calls.
 """
 
 import math
@@ -40,16 +41,16 @@ _LITTLE = 0.1  # If waiting is a smaller share than this of the time in calls, n
 _MAINLY = 0.6  # Share of all waiting above which one rank counts as the late one, or late calls as periodic.
 _REGULAR = 0.25
 """Largest deviation of the time between two late calls from the median, as a share of the median, with which
-late calls count as periodic. Of calls at random times a sixth are so close to it."""
+late calls count as periodic. Calls at random times would deviate so little in one of six cases."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptCalls:
-    """Calls of one collective and power of two of the size on one communicator, recorded by one rank."""
+    """Calls of one stream that one rank recorded."""
 
     rank: int  # Rank in MPI_COMM_WORLD.
     calls: float  # Number of calls of the stream, recorded or not.
-    thinned: float  # One in this many of the drawn calls is still in ``drawn``.
+    thinned: float  # ``drawn`` still contains one in this many of the calls that were drawn.
     cut_s: float  # Calls that took at least this many seconds are in ``longest``.
     drawn: Any  # Calls that were drawn at random, an array of the type ``SAMPLE``.
     longest: Any  # The longest calls, an array of the type ``SAMPLE``.
@@ -73,10 +74,11 @@ class Waited:
     late: int  # Number of late calls: those with more waiting than the mean, and the longest calls.
     examined: int  # Number of calls that were examined: the longest ones, and drawn ones of all ranks.
     at_s: tuple[tuple[float, float], ...]
-    """Time at which each of the longest calls was entered, and the waiting in it."""
+    """Time in seconds at which each of the longest calls was entered, and the seconds of waiting in it."""
     n_calls: float  # Number of calls of the stream.
     outside_long_s: float = 0.0  # Part of ``of_long_s`` that is known to have its cause outside of MPI.
-    outside: float = 0.0  # Share of the waiting in all other calls that is known to be caused outside.
+    outside: float = 0.0
+    """Share of the waiting in all other calls that is known to have its cause outside of MPI."""
     outside_known: bool = False  # Whether ``outside_long_s`` or ``outside`` was measured.
 
 
@@ -109,7 +111,7 @@ def waited(name: str, comm_size: int, per_rank: Sequence[KeptCalls], size: int) 
         if total > 0:
             share = all_waits / total
             drawn_of = weight * max(rank_calls.thinned for rank_calls in per_rank)
-            # A call that represents itself alone has no sampling error; if all calls are stored, none has.
+            # A call that represents only itself has no sampling error; with all calls stored there is none.
             errors = (weight * (per_call - share * took.sum(axis=0))) ** 2
             share_se = math.sqrt(float(errors @ (1.0 - 1.0 / np.maximum(drawn_of, 1.0)))) / total
             usual_s = max(total - all_waits, 0.0) / float(weight.sum()) / n
@@ -154,12 +156,12 @@ def _longest(
     """Return who waited for whom in the longest calls.
 
     A rank on which a call was short, while it was long on others, came late and caused their waiting. Where
-    the times of all ranks are known, the rank that entered the call last caused it.
+    the times of all ranks are known, the rank that entered the call last caused the waiting.
 
     Returns:
-        For each rank, ``(n_ranks,)``, the seconds of waiting that it caused, its own, and the number of calls
-        that it entered last; the time at which each call was entered with the waiting in it; the seconds of
-        all these calls; and the result of ``_from_outside``.
+        For each rank, ``(n_ranks,)``, the seconds that others waited for it, the seconds that it waited
+        itself, and the number of calls that it entered last; the time at which each call was entered with the
+        waiting in it; the seconds of all these calls; and the result of ``_from_outside``.
     """
     parts = [(i, part) for i, kept in enumerate(per_rank) for part in (kept.longest, kept.drawn)]
     samples, place = _concatenated(parts)
@@ -235,8 +237,8 @@ def _pattern(
     if waiting_s < _LITTLE * in_all_s or not late_ranks:
         return PATTERNS[0], None
     main = max(streams, key=lambda stream: stream.of_long_s)
-    # Half of the waiting was in calls with ``usual_s`` or more of it. One extreme call raises the maximum of
-    # all calls, but not ``usual_s``.
+    # Calls with ``usual_s`` or more seconds of waiting contain half of all waiting. One extreme call raises
+    # the maximum of all calls, but hardly ``usual_s``.
     at_s, total_s = np.array(main.at_s).reshape(-1, 2).T
     falling = np.sort(total_s)[::-1]
     usual_s = falling[np.searchsorted(np.cumsum(falling), falling.sum() / 2)] if falling.size else 0.0

@@ -1,16 +1,16 @@
-"""Call profiles: how often an application calls which collective with which size, by a table or a profiler.
+"""Read call profiles: how often an application calls each collective with each message size.
 
 A profile weights the objectives of a campaign, so that the search tunes for one application, and shows the
 time that a recommendation saves. Counts are those of one rank, because all ranks make their calls at the same
-time.
+time. A *slot* is a collective, communicator size and message size.
 
 The following files are read:
 
 - tables with a size and a count, optionally collective and communicator size (see `delimited`);
-- text reports of mpiP with its statistics by callsite and rank;
+- text reports of mpiP with statistics by callsite and rank;
 - documents of ``record`` (see `recording`), with the time of the calls;
 - files of Open MPI's monitoring components (`pml_monitoring_filename`), those of all ranks joined to one.
-  They distinguish only classes of collectives, and have mean sizes.
+  They distinguish only classes of collectives, and contain only mean sizes.
 
 References:
     J. S. Vetter, C. Chambreau, *mpiP: Lightweight, Scalable MPI Profiling*, User Guide 3.5. G. Bosilca et
@@ -36,7 +36,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
     pattern.value: tuple(name for name in MEASURED if COLLECTIVES[name].pattern is pattern)
     for pattern in (Pattern.ONE_TO_ALL, Pattern.ALL_TO_ONE, Pattern.ALL_TO_ALL)
 }
-"""Maps each class of collectives to its members, for profilers that do not separate the members."""
+"""Maps each class of collectives to its members, for profilers that do not distinguish the members."""
 
 _MONITORED = {"O2A": "one_to_all", "A2O": "all_to_one", "A2A": "all_to_all"}
 
@@ -45,11 +45,11 @@ _MONITORED = {"O2A": "one_to_all", "A2O": "all_to_one", "A2A": "all_to_all"}
 class Calls:
     """One entry of a profile: the calls of one collective with the same size."""
 
-    message_bytes: float  # Message size, as in `trial.Cell`; a mean where the profiler wrote no single sizes.
+    message_bytes: float  # Message size, as in `trial.Cell`; a mean if the profiler wrote only means.
     count: float  # Number of calls of one rank, mean over ranks.
     collective: str = ""  # Name of the collective, or a class of `CLASSES`; empty: it may be any.
     comm_size: int | None = None  # Ranks of the communicator; None where they are not known.
-    seconds: float | None = None  # Seconds of one rank in them, without waiting; None: they are not known.
+    seconds: float | None = None  # Seconds of one rank in these calls, without waiting; None: not known.
 
     def __post_init__(self) -> None:
         if self.collective and self.collective not in MEASURED and self.collective not in CLASSES:
@@ -77,13 +77,14 @@ class CallProfile:
 
         Calls are divided between the next smaller and the next larger measured size, in proportion to the
         nearness of the logarithms; calls beyond all measured sizes count for the smallest or the largest of
-        these. They count for the measured communicator size that is nearest to theirs. Calls of an unknown
-        collective are divided evenly among the collectives that it may be.
+        these. Calls count for the measured communicator size that is nearest to their own. Calls of an
+        unknown collective are divided evenly among the collectives that it may be.
 
         Args:
             slots: The measured slots.
-            time_s: Seconds of one call in each slot. If given, the shares are those of time, with the
-                profile's own time of the calls where it has one. None: the shares are those of calls.
+            time_s: Seconds of one call in each slot. If given, the shares are shares of time, and the
+                profile's own time of the calls takes precedence where it is known. None: the shares are those
+                of calls.
 
         Raises:
             TableError: The profile has no call of a measured collective, or its calls take no time.
@@ -177,7 +178,7 @@ _END = "End of Report"
 
 
 def _mpip(log: Log) -> CallProfile:
-    """Read an mpiP report: for each callsite the mean size of its calls, and the calls of a mean rank.
+    """Read from an mpiP report the mean size of the calls at each callsite, and their number on a mean rank.
 
     Barriers send nothing, so their calls are read from the section of times.
     """
@@ -231,11 +232,11 @@ _TRAFFIC = re.compile(r"^(O2A|A2O|A2A)\t(\d+)\t(\d+) bytes\t(\d+) msgs sent$")
 
 
 def _monitored(log: Log) -> CallProfile:
-    """Read files of Open MPI's monitoring: for each communicator the traffic by class of collectives.
+    """Read from files of Open MPI's monitoring the traffic of each communicator by class of collectives.
 
-    In this traffic a call counts its size once for each other rank of the communicator. Calls with a root are
-    counted at the root alone, so the counts of all ranks are summed; all other calls are counted by each
-    rank, so the largest count is used. Communicators of one rank have no traffic.
+    The traffic of a call is its size, multiplied by the number of the other ranks of the communicator. Calls
+    with a root are counted at the root alone, so the counts of all ranks are summed; all other calls are
+    counted by each rank, so the largest count is used. Communicators of one rank have no traffic.
     """
     ranks: tuple[int, ...] = ()
     communicator = ""

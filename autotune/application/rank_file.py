@@ -1,4 +1,8 @@
-"""Read the file that the recorder wrote for one rank, in the format of ``probe/recorder/file.h``."""
+"""Read the file that the recorder wrote for one rank, in the format of ``probe/recorder/file.h``.
+
+A *cell* has sums over the calls of one kind. A *stream* is the calls of one collective and one power of two
+of the size on one communicator; some of these calls are stored one by one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +46,7 @@ _TICKS = np.dtype([
     *_fields("<i8", "call begin end"), *_fields("<i4", "root weight"), ("outside", "<i8")
 ])  # fmt: skip
 CELL_KEY, STREAM_KEY = 44, 40
-"""Number of bytes at the beginning that identify a cell (sums of one kind of calls), and a stream."""
+"""Number of bytes at the beginning of a record that identify its cell or its stream."""
 _SUMMARY_FIELDS = ["rank", "size", "ended", "kept_out", "nodes", "callers", "spawned"]
 _SUMMARY_FIELDS += ["begin_s", "end_s", "ahead_s", "ahead_end_s", "unsure_s", "host", "library"]
 _RUNS, _CELLS, _STREAMS, _KEPT, _LONGEST = 32, 1024, 256, 512, 128
@@ -61,7 +65,7 @@ class Rank:
 
     @property
     def tick_s(self) -> float:
-        """Return the length of a clock tick in seconds, measured over the run if it lasted long enough."""
+        """Return the length of a clock tick in seconds, measured over the run if the run was long enough."""
         head = self.head
         lasted_s, ticks = float(head["end_s"] - head["begin_s"]), head["end"] - head["begin"]
         return lasted_s / float(ticks) if lasted_s > 0.01 and ticks > 0 else float(head["tick_s"])

@@ -1,9 +1,10 @@
-"""Join the files of an application's ranks to one recording: counts, times, and how long ranks waited.
+"""Join the files of an application's ranks to recordings of counts, times, and how long ranks waited.
 
-``probe/recorder/`` writes a file for each rank (see `rank_file`). This module joins the files rank by rank,
-so that memory contains only sums and entry times: the number of calls (exact), their bytes and their time,
-for each collective, kind of call, communicator size and power of two of the message size, and for each other
-operation, distance to the peer and size.
+``probe/recorder/`` writes a file for each rank (see `rank_file`). This module reads one file after the other,
+so that memory contains only sums, and the times of the calls that were stored one by one. The sums are the
+exact number of calls, their bytes and their time. For collectives there is a sum for each collective, kind of
+call, communicator size and power of two of the message size; for other calls there is one for each operation,
+distance to the peer and power of two of the size.
 
 The recorder divides successive calls into blocks. It times either all calls of a block, whose seconds are
 then a sum, or one call that it draws at random. The mean over drawn calls is Hájek's estimator (1971), with
@@ -40,7 +41,7 @@ from autotune.resources.secret import environment_without_secrets, without_secre
 _LAUNCHER_VARIABLES = {f"OMPI_MCA_{name}" for name in ("num_procs", "initial_wdir", "cpu_type", "PREFIXES")}
 _DAEMON_PREFIXES = ("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME_QUERY_hint")
 """Prefixes of environment variables that Open MPI's launchers set for each rank, whatever the user set.
-``_LAUNCHER_VARIABLES`` contains the names of further ones."""
+``_LAUNCHER_VARIABLES`` contains the names of further such variables."""
 
 
 @dataclass(slots=True)
@@ -48,8 +49,8 @@ class _RecordedJob:
     """Sums over the ranks of one MPI job (one MPI_COMM_WORLD), updated as the ranks' files are read."""
 
     totals: dict[bytes, Any] = field(default_factory=dict)
-    """Maps each cell (calls of one kind; see ``rank_file.keys``) to its row of ``_sums``, followed by its
-    histogram of durations, both summed over the ranks."""
+    """Maps each cell (calls of one kind; see ``rank_file.keys``) to its row of ``_sums``, followed by the
+    histogram of the calls' durations; both are summed over the ranks."""
     kept: dict[bytes, list[KeptCalls]] = field(default_factory=lambda: defaultdict(list))
     """Maps each stream (calls of one collective and size on one communicator) to the recorded calls of each
     rank of the communicator. A stream is removed once the files of all its ranks are read."""
@@ -62,8 +63,11 @@ class _RecordedJob:
     added_s: float = 0.0  # Seconds that the recorder's wrappers of timed calls took.
     squares: float = 0.0  # Sum of the squared times of single wrappers, in s².
     timeline: Any = None
-    """Length of a slice (the longest of the ranks') in seconds, and the seconds by family and slice."""
-    environment: str = ""  # That of the first rank with one, as NAME=VALUE with null characters between.
+    """Tuple of the length of a slice in seconds, which is the longest of all ranks, and the seconds by family
+    and slice."""
+    environment: str = ""
+    """Environment variables of the first rank that recorded them: texts NAME=VALUE, separated by null
+    characters."""
 
     def add(self, rank: Rank) -> None:
         head, tick_s = rank.head, rank.tick_s
@@ -108,7 +112,10 @@ class _RecordedJob:
             self.waits[name, power, comm_size].append(waiting)
 
     def _thin(self) -> None:
-        """Drop half of the samples, the same drawn calls on all ranks, of the stream with the most."""
+        """Drop half of the stored calls in the stream that has most of them.
+
+        All ranks drop the same drawn calls.
+        """
         key = max(self.kept, key=lambda key: _n_samples(self.kept[key]))
         self.n_kept -= _n_samples(self.kept[key])
         limit = self.limits[key] = self.limits[key] >> 1
@@ -143,12 +150,13 @@ _CALLS, _BYTES, _PER_RANK, _SECONDS, _WAIT, _SE, _TIMED, _LOW, _HIGH, _ADDED, _D
 def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick_s: float = 0.0) -> Any:
     """Return the columns ``_CALLS`` to ``_DERIVED`` of each cell (calls of one kind) of a rank.
 
-    Seconds are those within the MPI library's own function. A program that takes the time around the call
-    measures more: the time of the recorder's wrapper, which was measured from its first to its last
-    instruction; the time between the wrapper and the program's readings of its clock, which is similar, on
-    the same caches, and shorter, hence the wrapper counts twice; and one reading of the program's clock. Both
-    clocks may be off by a reading of the counter and a tick of MPI_Wtime. The share of the seconds of a
-    completion (MPI_Wait and similar calls) that belongs to requests is that of the timed completions.
+    The seconds are those within the MPI library's own function. A program that takes the time around a call
+    measures more: the time of the recorder's wrapper, which the recorder measures from the wrapper's first to
+    its last instruction; the time between the wrapper and the program's readings of its clock; and one
+    reading of the program's clock. The second of these is similar to the first, since it uses the same
+    caches, and shorter; therefore the wrapper counts twice. Both clocks may be off by a reading of the
+    counter and a tick of MPI_Wtime. Only a part of the seconds of a completion (MPI_Wait and similar calls)
+    belongs to requests; its share is assumed to be that in the timed completions.
     """
     weight = np.maximum(cells["weight"], 1e-9)
     untimed = np.maximum(cells["calls"] - cells["all"], 0)
@@ -157,7 +165,7 @@ def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick
     zeroth, first, second = cells["spread"].T
     se = np.sqrt(np.maximum(second - 2 * mean * first + mean**2 * zeroth, 0.0)) * untimed / weight
     seconds = (cells["ticks"] + mean * untimed) * tick_s
-    # At least as many ticks as were assigned to requests.
+    # The ticks of all timed calls, of which a part was assigned to requests.
     timed = np.maximum(cells["ticks"] + cells["weighted"], 1e-9)
     of_requests = seconds * np.minimum(cells["wait"] / timed, 1.0)
     in_waits = np.where(cells["family"] == _COMPLETION, of_requests, cells["wait"] * tick_s)
@@ -172,7 +180,7 @@ def _sums(cells: Any, tick_s: float, clock_s: float, wtime_s: float = 0.0, wtick
 
 
 def _sum_of_timelines(timeline: Any, other_timeline: Any) -> Any:
-    """Return the sum in slices of the longer of the two lengths, which differ by a power of two."""
+    """Return the sum of two timelines in slices of the longer length; their ratio is a power of two."""
     longer_first = sorted((timeline, other_timeline), key=lambda line: -line[0])
     (slice_s, sums), (other_s, other_sums) = longer_first
     while other_s < 0.75 * slice_s:
@@ -206,7 +214,7 @@ def joined(
     groups: list[list[_RecordedJob]] = []
     spawned = [job for job in jobs.values() if job.heads[0]["spawned"]]
     started_alone = [job for job in jobs.values() if not job.heads[0]["spawned"]]
-    if not started_alone:  # jobs that were not recorded spawned all others
+    if not started_alone:  # all recorded jobs were spawned by jobs that were not recorded
         started_alone, spawned = spawned[:1], spawned[1:]
     for job in sorted(started_alone, key=lambda job: -len(job.heads)):
         free = (group for group in groups if not any(_overlap(job, member) for member in group))
@@ -220,7 +228,6 @@ def joined(
 
 
 def _overlap(first: _RecordedJob, second: _RecordedJob) -> bool:
-    """Return whether two jobs ran at the same time."""
     begins = [min(h["begin_s"] for h in job.heads) for job in (first, second)]
     ends = [max(h["end_s"] if h["ended"] else math.inf for h in job.heads) for job in (first, second)]
     return bool(max(begins) < min(ends))
@@ -242,7 +249,8 @@ def _recording(
         for slot, streams in job.waits.items():
             waits[slot] += streams
     _widen(totals, jobs)
-    seconds = defaultdict[Any, list[float]](list)  # key's last part: power of two, -1: all sizes
+    # The last part of a key is the power of two of the size; -1 means all sizes.
+    seconds = defaultdict[Any, list[float]](list)
     for (name, kind, comm_size, power, *_), row in totals.items():
         for power_key in {power, -1}:
             seconds[name, kind, comm_size, power_key].append(row[_SECONDS])
@@ -278,7 +286,7 @@ def _recording(
 
 
 def _balance(totals: Mapping[bytes, Any]) -> None:
-    """Scale the waiting times of requests so that they add up to those of the calls that completed them."""
+    """Scale the waiting for requests so that its sum is the time of the calls that completed the requests."""
     completions, others = list[Any](), list[Any]()
     for key, row in totals.items():
         (completions if cell_of(key)[4] == _COMPLETION else others).append(row)
@@ -291,10 +299,10 @@ def _balance(totals: Mapping[bytes, Any]) -> None:
 def _widen(totals: Mapping[Any, Any], jobs: Sequence[_RecordedJob]) -> None:
     """Widen the intervals of seconds by errors that are known only for all ranks together.
 
-    A program may lose its core at random between its own reading of the clock and the recorder's, as it may
-    within the wrappers: for a compound Poisson process the variance in W seconds is W Σ a² / Σ a, where a is
-    the time of each wrapper. The errors of all ranks are added as if they were equal. Waiting for requests
-    has the interval of the calls that completed these.
+    Between its own reading of the clock and the recorder's, a program may lose its core at random, as it may
+    within the recorder's wrappers. If the losses are a compound Poisson process, their variance in W seconds
+    is W Σ a² / Σ a, where a is the time of each wrapper. The errors of all ranks are added as if they were
+    equal. The interval of the waiting for requests is its share of the interval of all completing calls.
     """
     added_s, squares = (math.fsum(getattr(job, name) for job in jobs) for name in ("added_s", "squares"))
     completions = [row for (_, _, _, _, family, _), row in totals.items() if family == _COMPLETION]

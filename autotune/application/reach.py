@@ -1,19 +1,20 @@
-"""The time of an application's recorded runs that tuning saves, and its upper bound.
+"""Estimate the time that tuning saves in an application's recorded runs, and its upper bound.
 
 A rank makes ``n`` calls of one kind, which take ``T`` seconds without the waiting for late ranks; the best
 measured time of one such call on this machine is ``t``. Tuning saves at most max(T − n t, 0). Exported files
 that reduce the time of a call from t_d to t_t save T (1 − t_t / t_d): T is the time in the run itself, and
 the campaign's measurements give the share of T that is saved. If T is far more than n t_d, most of it has
 another cause than the campaign measured (ranks that were preempted, other load, waiting that was not
-recorded): then the share is that of n t_d. In point-to-point messages waiting cannot be separated from
-transfer: the saving is the same share of n t_d, or of T if T is less, and its interval begins at 0 and ends
-at the share of T.
+recorded); then only the share of n t_d is saved. In point-to-point messages waiting cannot be separated from
+the transfer: the saving is the same share of n t_d, or of T if T is less. The interval of this saving begins
+at 0 and ends at the share of T. A *gain* has the measured times of one call by default and tuned, for one
+collective, communicator size and message size.
 
 Runs differ, some by much where other jobs use the machine. Therefore the saving of one run is predicted by
 the 20 % trimmed mean over N recorded runs, with an interval by Student's t [2]. The error of this mean and
 the error of the campaign's measurements are independent of each other: the squares of the distances from the
-estimate to the ends of the two intervals are added [1]. If a single run was recorded, only the error because
-not all calls were timed is known.
+estimate to the ends of the two intervals are added [1]. If a single run was recorded, its only known error is
+the one that arises because not all calls were timed.
 
 References:
     1. G. Y. Zou, A. Donner: "Construction of confidence limits about effect measures: a general approach",
@@ -42,7 +43,7 @@ BOTHER = 0.01
 as much, so that nobody would notice the saving, and a verification in a few dozen runs would be
 inconclusive."""
 _LEVEL = 0.975  # One-sided confidence level of each end of a prediction's interval.
-_TRIM = 0.2  # Share of the runs that the trimmed mean leaves out at each end; of fewer than five none.
+_TRIM = 0.2  # Share of the runs that the trimmed mean leaves out at each end; none of fewer than five.
 UNLIKE = 10.0
 """Ratio of the recorded time of calls to the measured time of the same calls by default, beyond which most of
 the recorded time must have another cause. Among 37 kinds of calls of Quantum ESPRESSO and HPC Challenge 34
@@ -52,11 +53,11 @@ differs by less than 0.03 % of the run, and the advice stays the same."""
 
 
 def reachable_s(recorded: Recording, gains: Sequence[Gain]) -> tuple[float, float]:
-    """Return the seconds of a mean rank that tuning can save at best, and a share of its time in collectives.
+    """Return the seconds that tuning saves a mean rank at best, and the covered share of its collectives.
 
-    The share is that of the calls that the campaign measured, by the slots (collective, communicator size,
-    message size) of the gains. All other calls are assumed to save nothing: calls of other collectives, and
-    calls with sizes for which the measurements are no evidence (see ``history.lookup``).
+    The share is the time in calls for which the gains are evidence (see ``history.lookup``), divided by the
+    time in all collectives. All other calls are assumed to save nothing: calls of collectives that were not
+    measured, and calls with communicator or message sizes far from the measured ones.
     """
     reach = covered = 0.0
     for calls, near_gains in met(recorded.calls, gains):
@@ -75,13 +76,13 @@ class Savings:
 
     seconds: tuple[Ends, ...]  # Seconds saved in each run, with the interval by the campaign's errors.
     shares: tuple[Ends, ...]  # Share of the wall time saved in each run, with its interval of about 95 %.
-    draw_s: float  # Standard error in seconds because not all calls of a single run were timed; else 0.
+    draw_s: float  # Standard error in seconds because not all calls were timed; 0 for several runs.
     unlike: tuple[tuple[RecordedCalls, float], ...] = ()
-    """Calls with the ratio of their time to the measured one, where that is above ``UNLIKE``."""
+    """Calls whose time is more than ``UNLIKE`` times the measured one, each with this ratio."""
 
     @property
     def unlike_s(self) -> float:
-        """Return the seconds of the calls in ``unlike`` beyond their measured time, which are not saved."""
+        """Return the seconds by which calls in ``unlike`` exceed their measured time; they are not saved."""
         return math.fsum(calls.busy_s * (1.0 - 1.0 / times) for calls, times in self.unlike)
 
 
@@ -106,7 +107,7 @@ def savings(recorded: Recording, gains: Sequence[Gain]) -> Savings:
 
 
 def _in_messages(calls: TunableCalls, gains: Sequence[Gain]) -> Ends:
-    """Return the seconds saved in calls in which waiting cannot be separated from transfer."""
+    """Return the seconds saved in calls whose waiting cannot be separated from the transfer."""
     near_gains = near(gains, calls.name, calls.comm_size, calls.message_bytes)
     share_saved, _, high = _share_saved(near_gains, 1.0)
     default_s = calls.count * math.fsum(share * gain.default_s for gain, share in near_gains)
@@ -121,7 +122,7 @@ def _times(calls: RecordedCalls, near_gains: Sequence[tuple[Gain, float]]) -> fl
 
 
 def _share_saved(near_gains: Sequence[tuple[Gain, float]], fraction: float) -> Ends:
-    """Return the share of the time of calls that is saved, if only a ``fraction`` of it can be saved."""
+    """Return the share of the calls' time that is saved, if the gains apply only to a ``fraction`` of it."""
     return _total([(fraction * share, gain.saved) for gain, share in near_gains])
 
 

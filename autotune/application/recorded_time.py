@@ -1,8 +1,8 @@
-"""Parts of a `Recording`: late ranks, durations, timeline, start of the run, calls that are no collectives.
+"""Define parts of a `Recording`: late ranks, durations, timeline, start of the run, other calls of MPI.
 
 Seconds are means over the ranks of the run, as everywhere in a recording. They have an interval that contains
-the time that the program itself would measure: all calls of a microsecond or more are timed, a random sample
-of shorter calls is timed, and the time between two readings of the clock is an upper bound for the calls in
+the time that the program itself would measure. All calls of a microsecond or more are timed, and so is a
+random sample of shorter calls; the time between two readings of the clock is an upper bound for the calls in
 between.
 """
 
@@ -20,7 +20,7 @@ DISTANCES = ("", "self", "socket", "node", "network")
 They are in the order of ``enum distance`` in ``probe/recorder/file.h``; empty where there is no peer, or the
 distance is not known."""
 PATTERNS = ("none", "same", "wandering", "periodic")
-"""Which ranks come late: none, always the same (imbalance), changing ones (noise), some at an interval."""
+"""Which ranks come late: none, always the same (imbalance), changing ones (noise), or some periodically."""
 _TWO_SIDED = ("send", "bsend", "ssend", "rsend", "recv")
 PROBED: Mapping[str, str] = {
     **dict.fromkeys((*_TWO_SIDED, "sendrecv", "sendrecv_replace"), "pingpong"),
@@ -29,8 +29,8 @@ PROBED: Mapping[str, str] = {
     **{f"{r}{name}": name for name in ("put", "get", "accumulate") for r in ("", "r")},
     **{f"{r}get_accumulate": "accumulate" for r in ("", "r")},
 }
-"""Maps each operation to the transfer by which the benchmark probe measures it: half of a round trip for
-messages, the transfer with its flush for one-sided operations."""
+"""Maps each operation to the transfer by which the benchmark probe measures it. For messages the probe
+measures half of a round trip, for one-sided operations the transfer with its flush."""
 
 _Row = TypeVar("_Row")
 
@@ -42,7 +42,7 @@ class Histogram:
     lower_s: tuple[float, ...] = ()
     """Lower limit in seconds of each class that is not empty; the upper limit is √2 times as large."""
     calls: tuple[float, ...] = ()
-    """Number of calls in each class; where not all calls were timed, it is estimated from those that were."""
+    """Number of calls in each class; if not all calls were timed, it is estimated from the timed ones."""
 
     def __post_init__(self) -> None:
         numbers = (*self.lower_s, *self.calls)
@@ -89,12 +89,12 @@ class OtherCalls:
     operation: str  # MPI's name in lower case without ``mpi_``: ``waitall``, ``file_write_at_all``.
     distance: str  # One of ``DISTANCES``.
     message_bytes: float
-    """Mean message size in bytes, for MPI_Wait and the like that of the largest message; 0 without any."""
+    """Mean message size in bytes (for MPI_Wait and the like that of the largest message); 0 without data."""
     calls: int  # Exact number of calls over all ranks; for several runs the mean, rounded.
     calls_per_rank: float  # Number of calls of a rank, mean over all ranks of the run.
     seconds: float
-    """Seconds in these calls and in MPI_Wait and the like for the requests that they began, mean over all
-    ranks. For the family ``completion`` all seconds in its calls."""
+    """Seconds in these calls, and in MPI_Wait and the like for the requests that these calls began, mean over
+    all ranks. For the family ``completion``, all seconds in its calls."""
     seconds_low: float  # Lower end of the 95 % interval that contains ``seconds``.
     seconds_high: float  # Upper end of the 95 % interval.
     completing_s: float = 0.0
@@ -114,7 +114,7 @@ class OtherCalls:
 
     @property
     def pattern(self) -> str:
-        """Return the communication pattern of the benchmark probe that has such calls; empty where none has.
+        """Return the communication pattern with which the benchmark probe measures such calls; empty: none.
 
         Non-blocking and persistent messages belong to a halo exchange, blocking ones to a ping-pong.
         """

@@ -1,10 +1,10 @@
-"""Recordings: the MPI calls of an application in one run or several, written to and read from a document.
+"""Define recordings: documents with the MPI calls of an application in one run or several.
 
-``record`` writes such a document; it is not part of a campaign. `rank_files` makes the recording of a run
+``record`` writes such a document, which is no part of a campaign. `rank_files` makes the recording of a run
 from the files of its ranks, `traces` and `cubex` make it from another tool's trace or profile.
 
-Several runs become one recording, whose numbers are means over the runs. It also contains the numbers of each
-run, because runs differ by more than the sampling error of one run.
+Several runs become one recording, whose numbers are means over the runs. The recording also contains the
+numbers of each run, because runs differ by more than the sampling error of one run.
 """
 
 import math
@@ -30,13 +30,13 @@ FORMAT = "autotune calls 4"  # Name and version of the format, the first key of 
 _DOCUMENT = Document("the recording", TableError, own=True, newer=True)
 _LARGEST = 1e100  # Largest number in a recording: sums and ratios of such numbers are finite.
 KINDS = ("blocking", "non-blocking", "persistent")
-"""Kinds of calls of a collective, as ``enum kind`` in ``probe/recorder/file.h``."""
+"""Kinds of calls of a collective, in the order of ``enum kind`` in ``probe/recorder/file.h``."""
 ENDS = ("killed", "finalized", "aborted", "exited")
 """How a rank ended, in the order of ``ended`` in ``probe/recorder/file.h``; ``exited`` means that the program
 ended without MPI_Finalize."""
 WORST = ("aborted", "exited", "killed", "finalized")
-"""The ends of ``ENDS``, worst first. A run ended like the first of these that any rank has: when one rank
-aborts, the launcher kills the others."""
+"""The ends of ``ENDS``, worst first. A run's end is the worst end of its ranks, because the launcher kills
+the others when one rank aborts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +67,22 @@ class RecordedCalls:
     calls: int  # Number of calls over all ranks; for several runs the mean, rounded.
     calls_per_rank: float  # Number of calls of a rank, mean over all ranks of the run.
     seconds: float  # Seconds in these calls and in MPI_Wait and the like for them, mean over all ranks.
-    waiting_s: float  # Part of ``seconds`` until the ranks that it needs had entered the call; 0: not known.
+    waiting_s: float  # Part of ``seconds`` spent waiting for ranks that came later; 0 if not known.
     timed: int = 0  # Number of calls whose time was taken; of short calls only a random sample is timed.
-    seconds_se: float | None = None  # Standard error because only a sample was timed.
+    seconds_se: float | None = None  # Standard error of ``seconds`` because only a sample was timed.
     waiting_se: float | None = None  # Standard error of ``waiting_s``.
     runs: tuple[CallsOfRun, ...] = ()
-    """The numbers of each run, in the order of ``Recording.runs``; empty where there was one run."""
+    """The numbers of each run, in the order of ``Recording.runs``; empty for a single run."""
     seconds_low: float | None = None  # Lower end of the 95 % interval that contains ``seconds``.
     seconds_high: float | None = None
-    """Upper end, well above ``seconds`` where a call that was not timed may have been long."""
+    """Upper end of the interval, well above ``seconds`` if a call that was not timed may have been long."""
     histogram: Histogram | None = None  # Durations of the calls, without MPI_Wait and the like.
     lateness: Lateness | None = None  # Which ranks the others waited for.
     derived: int = 0  # Number of calls among ``calls`` whose datatype the program has defined.
 
     @property
     def tunable(self) -> bool:
-        """Return whether rules files can choose the algorithm: for blocking calls between several ranks."""
+        """Return whether rules files can choose the algorithm: only for blocking calls of several ranks."""
         return self.kind == KINDS[0] and self.comm_size > 1 and self.collective in MEASURED
 
     @property
@@ -133,7 +133,7 @@ class Recording:
     calls: tuple[RecordedCalls, ...]
     """Calls of collectives; those with the most time come first."""
     runs: tuple[RecordedRun, ...] = ()
-    """Each run, where there were several; empty where there was one."""
+    """Times and end of each run; empty for a single run."""
     other: tuple[OtherCalls, ...] = ()
     """Calls that are no collectives, those with the most time first; empty in recordings of other tools."""
     started: Started | None = None
@@ -178,9 +178,9 @@ class Recording:
 
     @property
     def collectives_se(self) -> float:
-        """Return the standard error of ``collectives_s`` because only a sample of the calls was timed.
+        """Return the standard error that ``collectives_s`` has because only a sample of the calls was timed.
 
-        It is 0 where it is not known.
+        The error is 0 if it is not known.
         """
         return math.hypot(*(c.seconds_se or 0.0 for c in self.calls))
 
@@ -288,7 +288,7 @@ def mean_of(recordings: Sequence[Recording]) -> Recording:
 
 
 def order(calls: RecordedCalls) -> tuple[float, str, int, float]:
-    """Return a key by which calls with the most time are sorted first."""
+    """Return a sort key that puts calls with more time first."""
     return -calls.seconds, calls.collective, calls.comm_size, calls.message_bytes
 
 
@@ -296,7 +296,7 @@ def _mean_calls(per_run: Sequence[RecordedCalls | None]) -> RecordedCalls:
     present = [entry for entry in per_run if entry is not None]
 
     def error(errors: list[float | None]) -> float | None:
-        # The standard error of a mean over runs, each of which drew its timed calls independently.
+        # Each run drew its timed calls independently, so the squares of the errors are added.
         known = [value for value in errors if value is not None]
         return math.hypot(*known) / len(per_run) if len(known) == len(errors) else None
 
@@ -312,7 +312,7 @@ def _mean_calls(per_run: Sequence[RecordedCalls | None]) -> RecordedCalls:
 
 
 def _check_numbers(part: Any, prefix: str) -> None:
-    """Raise an error unless all numbers are finite and at least 0, those of ranks and nodes at least 1."""
+    """Raise an error unless all numbers are finite and at least 0; numbers of ranks and nodes at least 1."""
     for entry in fields(part):
         value, key = getattr(part, entry.name), f"{prefix}{entry.name}"
         for number in value if isinstance(value, tuple) else (value,):
@@ -329,7 +329,7 @@ class TunableCalls:
     """Calls of one kind that MPI settings can make faster, by the name that the benchmark probe uses."""
 
     name: str  # The collective or pattern of messages, one of ``collectives.MEASURED``.
-    comm_size: int | None  # Ranks of the communicator; None for messages, where they do not matter.
+    comm_size: int | None  # Ranks of the communicator; None for messages, for which it does not matter.
     message_bytes: float  # Mean message size in bytes.
     count: float  # Number of calls of one rank; of a halo, the number of halo exchanges.
     busy_s: float

@@ -1,4 +1,4 @@
-"""HTML page of a recorded run: its time in MPI over the run, by kind of call and by late rank."""
+"""Make the HTML page of a recorded run: its time in MPI over the run, by kind of call and by late rank."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,13 +12,13 @@ from autotune.views.report.axes import AMBER, BLUE, BROWN, GREEN, GREY, TEAL, VI
 from autotune.views.report.page import rendered
 from autotune.views.text import size_text
 
-_DRAWN = 6  # Largest number of kinds of calls whose durations are drawn; those with most time are drawn.
-_LISTED = 25  # Largest number of kinds of calls that a table lists; those with most time are listed.
+_DRAWN = 6  # Number of kinds of calls, those with most time, whose durations are drawn.
+_LISTED = 25  # Number of kinds of calls, those with most time, that a table lists.
 _COLOURS = (TEAL, BLUE, AMBER, VIOLET, GREEN, BROWN, GREY)
 
 
 def recording_page(recorded: Recording, floor: Floor | None, name: str) -> str:
-    """Return the page of a recording, and of the floor of its calls, as HTML that works offline."""
+    """Return the page of a recording, and of the best times measured for its calls, as offline HTML."""
     diagnosis = diagnose(recorded, floor)
     losses, notes = loss_rows(diagnosis)
     command = " ".join(recorded.command)
@@ -44,7 +44,7 @@ def recording_page(recorded: Recording, floor: Floor | None, name: str) -> str:
 
 
 def _timeline(recorded: Recording) -> str:
-    """Return a figure of the share of time in each family of calls over the run as JSON, if it is known."""
+    """Return as JSON a figure of the share of time in each family of calls over the run; empty: not known."""
     line = recorded.timeline
     if line is None or not line.seconds:
         return ""
@@ -90,7 +90,7 @@ def _histogram(name: str, message_bytes: float, histogram: Histogram) -> str:
 
 
 def _calls(recorded: Recording) -> list[Sequence[str]]:
-    """Return a row (name, size, calls per rank, seconds, waiting) for each kind of calls with most time."""
+    """Return (name, size, calls per rank, seconds, waiting) of those kinds of calls that take most time."""
     rows: list[tuple[RecordedCalls | OtherCalls, str, str]] = []
     rows += [(c, _label(c), f"{c.waiting_s:.3g}") for c in recorded.calls]
     rows += [(o, f"{o.operation} {o.distance}", "") for o in recorded.other]

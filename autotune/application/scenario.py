@@ -1,10 +1,10 @@
-"""``conf=application``: a scenario (which calls a campaign tunes) made from an application's recorded calls.
+"""``conf=application``: make a scenario (the calls that a campaign tunes) from an application's recording.
 
 The scenario covers the calls whose time tuning could reduce. For collectives between several ranks this time
 excludes the waiting for late ranks; for point-to-point messages and one-sided operations it includes waiting,
 which cannot be separated. Collectives (and patterns of messages), communicator sizes and message sizes are
-added in descending order of their time, until they contain most of it; neighbouring message sizes are merged
-into one.
+added in descending order of their time, until they contain most of the time; neighbouring message sizes are
+merged into one.
 """
 
 import math
@@ -37,8 +37,8 @@ _PLACED = {
     "bind-to": ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy"),
     "map-by": ("OMPI_MCA_rmaps_base_mapping_policy", "PRTE_MCA_rmaps_default_mapping_policy"),
 }
-"""Maps options of Open MPI's launcher to the environment variables with the same effect before Open MPI 5 and
-from then on (prterun(1))."""
+"""Maps an option of Open MPI's launcher to two environment variables with the same effect: one for versions
+before Open MPI 5, one for version 5 and later (prterun(1))."""
 _RULES = ("OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_dynamic_rules_filename")
 """Environment variables that make Open MPI read a file of rules."""
 _ELEMENT = 4  # Bytes of one element of a reduction: message sizes are rounded to multiples of it.
@@ -51,8 +51,8 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
         document: The configuration as the user composed it; its key ``calls`` names the recording.
 
     Raises:
-        ScenarioError: ``calls`` names no recording, tuning cannot help the recorded run, nothing in it could
-            be tuned, or it was made with another launcher than the user's.
+        ScenarioError: ``calls`` names no recording, tuning cannot help the recorded run, none of its calls
+            could be tuned, or the run was started by another launcher than the user's.
         TableError: the recording cannot be read.
     """
     filled = {key: value for key, value in document.items() if key != "calls"}
@@ -105,8 +105,8 @@ def of_recording(document: Mapping[str, Any]) -> dict[str, Any]:
 def baseline(recorded: Recording) -> dict[str, str]:
     """Return the MPI settings of the recorded run, mapping options included, as environment variables.
 
-    They make the campaign's default the setting of the recorded run. Variables that make a library start or
-    load something are left out, because anybody may have written the recording.
+    With these variables, the campaign's default is the setting of the recorded run. Variables that make a
+    library start or load something are left out, because anybody may have written the recording.
     """
     started = recorded.started
     if started is None:
@@ -126,7 +126,7 @@ def _version(recorded: Recording) -> int:
 
 
 def overriding(recorded: Recording, recommendation: Recommendation) -> dict[str, str]:
-    """Return the variables of a run that take precedence over other values in a recommendation's files."""
+    """Return the variables of a run that override different values in a recommendation's files."""
     run_env = recorded.started.environment if recorded.started else {}
     file_env: dict[str, str | None] = dict(recommendation.provenance.env)
     ruled = {rule.collective for rule in recommendation.rules if rule.sets}
@@ -143,7 +143,10 @@ def _fill(section: dict[str, Any], **values: Any) -> None:
 
 
 def _own_launcher(recording: Path, word: str) -> str:
-    """Return the launcher that a recording, which anybody may have written, names if the PATH has it."""
+    """Return the launcher that a recording names; another launcher than the one in the PATH is an error.
+
+    The launcher is checked because anybody may have written the recording.
+    """
     path_of_shell = shutil.which(Path(word).name)
     if "/" not in word or (path_of_shell and Path(path_of_shell).resolve() == Path(word).resolve()):
         return word
@@ -180,7 +183,7 @@ def worth_text(
 def predicted_share(about: CampaignSpec, recommendation: Recommendation) -> tuple[Ends, int, int] | None:
     """Return the share of a run's time that the exported files save, and the numbers of runs and of ranks.
 
-    None means that the campaign was not made for a recording, or that its file is missing.
+    None means that the campaign was not made for a recording, or that the recording's file is missing.
     """
     path = Path(about.scenario.objective.weights or "")
     if path.suffix != ".json" or not path.is_file():
@@ -191,7 +194,7 @@ def predicted_share(about: CampaignSpec, recommendation: Recommendation) -> tupl
 
 
 def sentence(recorded: Recording, recommendation: Recommendation) -> str:
-    """Return a summary of a recorded run: time in collectives, waiting, and what exported files save."""
+    """Return a summary of a recorded run: time in collectives, waiting, and the time that files save."""
     possible = savings(recorded, recommendation.effects)
     saved, low, high = predicted(possible.seconds, possible.draw_s)
     verified = recommendation.provenance.checked is Checked.HOLDS
@@ -238,7 +241,7 @@ def _beside_collectives(recorded: Recording, recommendation: Recommendation) -> 
 
 
 def _largest(times: Iterable[tuple[K, float]], limit: int) -> list[K]:
-    """Return the keys with the most time: as many as contain ``_ENOUGH`` of the sum, at most ``limit``."""
+    """Return the keys with the most time: enough for the share ``_ENOUGH`` of it, but at most ``limit``."""
     sums: dict[K, float] = defaultdict(float)
     for key, seconds in times:
         sums[key] += seconds

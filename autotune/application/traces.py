@@ -2,12 +2,12 @@
 
 A trace contains for each call of a collective its begin, end, communicator and root, and the bytes that a
 rank sent and received. Score-P counts the bytes that a flat algorithm would move, including a rank's own
-block, from which the message size follows. In an in-place call it counts one block less; in collectives in
-which every rank sends and receives, this cannot be detected, and the size comes out (n − 1) / n as large,
-with n ranks.
+block; the message size follows from these bytes. In an in-place call Score-P counts one block less. In
+collectives in which every rank sends and receives, an in-place call cannot be detected, and with n ranks the
+computed size is only (n − 1) / n of the true one.
 
-All calls are timed, by the clocks of the trace, whose differences OTF2 corrects. For non-blocking calls a
-trace has only counts and bytes.
+All calls are timed by the clocks of the trace; OTF2 corrects the differences between clocks. For non-blocking
+calls a trace has only counts and bytes.
 
 References:
     D. Eschweiler et al., "Open Trace Format 2: The Next Generation of Scalable Trace Formats and Support

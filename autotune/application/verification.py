@@ -1,11 +1,11 @@
 """Test whether an application runs faster with exported files than without them.
 
-Runs with the files and without are made in blocks in random order, like launches of a verification, and the
-test depends on this order alone (see ``verification.planned``). Runs are compared by their times or by a
-figure in their output; a figure of which more is better counts by its inverse.
+Runs with the files and without them are made in blocks in random order, like launches of a verification, and
+the test relies on nothing but this random order (see ``verification.planned``). Runs are compared by their
+times or by a figure in their output; if more of the figure is better, its inverse is compared.
 
-The predicted saving is compared with the measured one. In the interval of their difference, the squares of
-the distances to the ends of the two intervals are added [1].
+The predicted saving is compared with the measured one. The interval of their difference follows from the
+intervals of both: the squares of the distances to their ends are added [1].
 
 References:
     1. As in `reach`.
@@ -31,8 +31,8 @@ _ALIKE = 0.2
 1.25. Within these limits medicine considers two means equivalent (FDA: "Statistical Approaches to
 Establishing Bioequivalence", 2001)."""
 _OPEN = 1e-3
-"""Smallest speed-up that an interval may end at: nobody would wait for runs that take a thousand times as
-long, so a smaller value means that there is no such end."""
+"""Smallest speed-up that counts as an end of an interval. An interval whose end is smaller is unbounded:
+nobody would wait for runs that take a thousand times as long."""
 _SLOT = ("application", 1, 0)  # Placeholder slot in a comparison of whole runs.
 
 
@@ -62,8 +62,8 @@ class ApplicationVerdict:
     said: ApplicationDecision  # The decision.
     runs: int  # Number of runs with the files.
     speedup: float
-    """Time without the files divided by the time with them, or for a figure of which more is better the
-    figure with the files divided by that without them; above one is better with the files."""
+    """Time without the files divided by the time with them. If runs are compared by a figure of which more is
+    better: the figure with the files divided by the figure without them. Above one, the files are better."""
     low: float  # Lower end of the speed-up's interval, which is valid however often one looks at the runs.
     high: float  # Upper end of the speed-up's interval.
     default: float  # Median over the runs without the files, of the time in seconds or of the figure.
@@ -125,10 +125,10 @@ def difference(minuend: Ends, subtrahend: Ends) -> Ends:
 
 
 def agreement(predicted: Ends, measured: Ends) -> Agreement:
-    """Return whether a predicted and a measured share of a run's time are equivalent.
+    """Return whether a predicted and a measured share of saved time are equivalent.
 
-    They are equivalent if the interval of their difference is within a margin [2]. That the interval contains
-    0 is no evidence of it, since a very wide interval always does.
+    The shares are equivalent if the interval of their difference is within a margin [2]. An interval that
+    contains 0 is no evidence of equivalence, since every very wide interval contains 0.
     """
     _, low, high = difference(predicted, measured)
     margin = max(_ALIKE * max(abs(predicted[0]), abs(measured[0])), BOTHER)

@@ -1,4 +1,4 @@
-"""The time that a recommendation saves one application, and when that exceeds the cost of the campaign.
+"""Estimate the time that a recommendation saves one application, and when the campaign is paid back.
 
 In a slot (collective, communicator size, message size) one rank makes ``n`` calls in a run; ``t_d`` and
 ``t_t`` are the times of one call by default and tuned. A run saves Σ n (t_d − t_t), since all ranks make
@@ -21,16 +21,17 @@ class Worth:
 
     calls: float  # Number of calls of one rank in a run for which measured sizes are evidence.
     other_calls: float
-    """Number of calls of one rank for which they are not, and which are assumed to save nothing: of other
-    collectives, or more than a factor of two beyond the message and communicator sizes."""
+    """Number of calls of one rank in a run for which measured sizes are no evidence, and which are assumed to
+    save nothing: calls of other collectives, and calls more than a factor of two beyond the measured message
+    and communicator sizes."""
     saved_s: float  # Seconds saved in one run.
-    low_s: float  # Lower end of the 95 % interval, as if the errors at all sizes had one sign.
+    low_s: float  # Lower end of the 95 % interval, as if all sizes' errors had one sign.
     high_s: float  # Upper end of the 95 % interval of ``saved_s``.
     application_s: float  # Wall time of one run in seconds.
     campaign_s: float  # Wall time of the campaign's launches in seconds, on as many nodes as the application.
     other_sizes: tuple[int, ...] = ()
-    """Communicator sizes of the profile's calls at which nothing was measured. Where a measured size is
-    within a factor of two, its times are used."""
+    """Communicator sizes of the profile's calls at which nothing was measured. If a measured size is within a
+    factor of two of such a size, its times are used."""
 
     @property
     def saved_per_hour_s(self) -> float:
@@ -44,12 +45,15 @@ class Worth:
 
     @property
     def paid_back_after_s(self) -> float:
-        """Return the seconds of application time that save the campaign's time; infinite: nothing does."""
+        """Return the seconds of application time that pay back the campaign's time; infinite: never."""
         return self._paid_back_s(self.saved_s)
 
     @property
     def paid_back_interval_s(self) -> tuple[float, float]:
-        """Return the interval of about 95 %, whose upper end is infinite where a saving is not certain."""
+        """Return the interval of about 95 % for ``paid_back_after_s``.
+
+        The upper end is infinite if it is not certain that anything is saved.
+        """
         return self._paid_back_s(self.high_s), self._paid_back_s(self.low_s)
 
     def _paid_back_s(self, saved_s: float) -> float:

@@ -1,7 +1,7 @@
 """Assumed differences between launches of one setting, before any were measured on a machine.
 
-This is the only prior of that noise: every module that must assume by how much launches differ uses it.
-Estimates from the launches of a campaign (``recommend.repeats``) replace it as soon as there are any.
+Every module that must assume by how much launches differ uses the values of this module. Estimates from the
+launches of a campaign (``recommend.repeats``) replace them as soon as there are any.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpread:
-    """Standard deviations of ln t, where t is a time in launches at different moments; 0.03 means 3 %.
+    """Standard deviations of ln t, where t is the time of one call in several launches; 0.03 means 3 %.
 
     Source: launches of one setting differ by 2 to 5 % in recorded campaigns, within one state of the machine.
     """
@@ -17,17 +17,19 @@ class LaunchSpread:
     usual_sd: float = 0.03
     """Standard deviation between launches, in the middle of the recorded range.
 
-    It is the prior that counts as few launches, and the basis of ``plan``'s forecast. With a larger value
-    more launches would be needed before any difference counts as significant."""
+    ``recommend.repeats`` combines this value, weighted as if a few launches had shown it, with the measured
+    deviation; ``plan`` bases its forecast on it. With a larger value more launches would be needed before any
+    difference counts as significant."""
     largest_sd: float = 0.05
     """Standard deviation between launches, at the upper end of the recorded range.
 
-    It is the start of a fit, and the assumption of decisions that have no other estimate. With a smaller
-    value the luck of single launches would look like a gain."""
+    Fits of the deviation start from this value, and decisions without another estimate assume it. With a
+    smaller value the luck of single launches would look like a gain."""
     cell_sd: float = 0.02
     """Standard deviation between cells (calls that are timed) of one launch.
 
-    It excludes the deviation that all cells of a launch have in common, and is smaller."""
+    This deviation is smaller than the ones above, since it excludes the deviation that all cells of a launch
+    have in common."""
 
 
 LAUNCH_SPREAD = LaunchSpread()

@@ -1,16 +1,16 @@
 """Computes the location of one cell's samples, with a standard error and an interval.
 
 This belongs to step 7 of the data flow, observation. A *cell* is one call that is timed; its location is the
-median, mean or minimum. ``rows`` computes the same statistics as the probe needs them on every rank. The
-functions use no clock and no random numbers.
+median, mean or minimum. ``rows`` computes the same statistics in the form that the probe needs on every rank.
+The functions use no clock and no random numbers.
 
 Notation: n samples x₍₁₎ ≤ … ≤ x₍ₙ₎ (order statistics), confidence 1 − α. The interval of the median is [x₍ₖ₎,
 x₍ₙ₊₁₋ₖ₎] with the largest k for which P(Bin(n, ½) ≤ k − 1) ≤ α/2. It is valid for every continuous
 distribution, however skewed, and times are skewed. It is not valid for samples that are correlated with their
 neighbours, as they are on a busy machine. So the *effective* number n / D replaces n. The design effect D is
-the variance of batch means, divided by the variance that they would have for independent samples. The
-binomial tail is summed in integers, so that all ranks find the same k however their mathematical libraries
-round.
+the variance of the means of consecutive batches of samples, divided by the variance that these means would
+have if the samples were independent. The binomial tail is summed in integers, so that all ranks find the same
+k however their mathematical libraries round.
 """
 
 import math
@@ -55,10 +55,14 @@ class Location:
 
     value_s: float  # The estimate, in seconds.
     sem_s: float  # Standard error of the estimate, in seconds; not a number for a single sample.
-    low_s: float  # Lower end of the 95 % interval, in seconds; the smallest of fewer than six samples.
+    low_s: float
+    """Lower end of the 95 % interval, in seconds.
+
+    With fewer than six samples, the interval of the median extends from the smallest to the largest sample
+    and has a lower coverage."""
     high_s: float  # Upper end of the 95 % interval, in seconds.
     n: int  # Number of samples used; none is left out as an outlier.
-    n_outliers: int  # Number of samples that are far from most others, see `outliers`.
+    n_outliers: int  # Number of samples that are far from most others (see `outliers`).
 
 
 def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN) -> Location:
@@ -83,7 +87,7 @@ def estimate(samples_s: ArrayLike, estimator: Estimator | str = Estimator.MEDIAN
 
 
 def normal_scale(deviations: ArrayLike) -> FloatArray:
-    """Return robust standard deviations `(...)` of absolute deviations `(n, ...)`: 1.4826 · their median.
+    """Return robust standard deviations `(...)`: 1.4826 · the median of absolute deviations `(n, ...)`.
 
     For normal errors this is the standard deviation. The whole package uses this function for robust scales.
     `scipy.stats.median_abs_deviation` computes the same, but its import would slow down `status`.
@@ -92,14 +96,14 @@ def normal_scale(deviations: ArrayLike) -> FloatArray:
 
 
 SLICE_S = 0.5e-3
-"""Half a millisecond, which is shorter than any time slice of the scheduler.
+"""Time in seconds that is shorter than any time slice of the scheduler.
 
 Linux gives each process at least 0.75 ms · (1 + log₂(cores)) (``base_slice`` and ``min_granularity`` in
 kernel/sched/fair.c)."""
 
 
 def interrupted(times_s: FloatArray) -> NDArray[np.bool_]:
-    """Return which calls `(n,)` took so much longer than the median that another process must have run.
+    """Return for each call `(n,)` whether it took so long that another process must have run meanwhile.
 
     A call counts as interrupted if it exceeds the median by more than ``SLICE_S``. If the median itself is
     longer than ``SLICE_S``, the call must take more than twice the median, since such calls vary more.
@@ -109,7 +113,7 @@ def interrupted(times_s: FloatArray) -> NDArray[np.bool_]:
 
 
 def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
-    """Return which samples `(n,)` are far from most others; outliers are counted, never deleted.
+    """Return for each sample `(n,)` whether it is far from most others; outliers are counted, never deleted.
 
     An outlier has a modified z-score |x − median| / (1.4826 · MAD) above 3.5; MAD is the median absolute
     deviation. If more than half of the samples are equal, as with a coarse clock, the MAD is 0. Then
@@ -129,7 +133,7 @@ def outliers(samples_s: ArrayLike) -> NDArray[np.bool_]:
 
 
 def design_effect(values: FloatArray, n: NDArray[np.int64]) -> FloatArray:
-    """Return how many times more samples are needed than if neighbours were not correlated.
+    """Return the factor by which the correlation of neighbouring samples increases the samples needed.
 
     The samples of a row are cut into twelve batches in order of time. The design effect is the variance of
     the batch means, weighted by length, divided by the variance that they would have for independent samples.
@@ -164,7 +168,10 @@ _Figures: TypeAlias = tuple[float, float, float, float]  # The tuple (value_s, s
 
 
 def _median(x: FloatArray) -> _Figures:
-    """Return the median; its standard error is half the interval / the normal quantile of its coverage.
+    """Return the median, its standard error and its interval.
+
+    The standard error is half the width of the interval, divided by the quantile of the normal distribution
+    for the coverage of the interval.
 
     References:
         J. W. McKean, R. M. Schrader, "A comparison of methods for studentizing the sample median", Commun.
@@ -200,7 +207,9 @@ def _mean(x: FloatArray) -> _Figures:
 
 
 def _minimum(x: FloatArray) -> _Figures:
-    """Return the smallest sample; the distribution ends below it, by a few times x₍₂₎ − x₍₁₎.
+    """Return the smallest sample, its standard error, and an interval of the smallest possible time.
+
+    The interval extends from the smallest sample x₍₁₎ downwards, by 19 times x₍₂₎ − x₍₁₎ at 95 % confidence.
 
     References:
         D. S. Robson, J. H. Whitlock, "Estimation of a truncation point", Biometrika 51 (1964) 33–39, eq. 4.
@@ -213,7 +222,7 @@ def _minimum(x: FloatArray) -> _Figures:
 
 
 def weighted_median(values: FloatArray, weights: NDArray[np.float64 | np.int_]) -> float:
-    """Return the smallest value for which the weights of all values up to it are at least half of the total.
+    """Return the smallest value that, together with all smaller values, has at least half of all weight.
 
     Args:
         values: The values, shape ``(n,)`` with n at least 1.

@@ -1,4 +1,4 @@
-"""Computes the load of a machine by other work from its kernel's counters.
+"""Computes from the counters of a machine's kernel how much other work disturbs the measured ranks.
 
 The probe (step 6 of the data flow) reads the counters. Notation: a *core* is a logical processor of the
 kernel. Loads are numbers of cores: 1.0 is a core that is always busy.
@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields
 class CoreLimits:
     """Thresholds above which a machine counts as disturbed by other work."""
 
-    quiet_cores: float = 0.1  # Other work on up to so many cores is normal: daemons, the timer.
-    quiet_share: float = 0.05  # The same limit as a share of all cores; the larger limit counts.
-    stolen_cores: float = 0.05  # Limit of the cores that the host of a virtual machine takes on average.
+    quiet_cores: float = 0.1  # Cores that may be busy with other work: daemons and the timer.
+    quiet_share: float = 0.05  # The same limit as a share of all cores; the larger of the two limits counts.
+    stolen_cores: float = 0.05  # Cores that the host of a virtual machine may take on average.
     clock_share: float = 0.75  # A measuring core below this share of its highest frequency counts as slow.
 
 
@@ -57,7 +57,7 @@ class Disturbance:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Describe the interference above the limits, with one phrase for each kind; empty without any."""
+        """Describe the interference above the limits, with one phrase for each kind of interference."""
         messages = []
         if self.other_load_cores > max(LIMITS.quiet_cores, LIMITS.quiet_share * self.cores):
             messages.append(f"other work on {self.other_load_cores:.1f} of {self.cores:g} cores")
@@ -82,7 +82,7 @@ def disturbance(earlier: Counters, later: Counters, own_s: float, clock_share: f
 
     Args:
         earlier: The first reading.
-        later: The second reading; without time between the two, no interference is reported.
+        later: The second reading; if it is not later than the first one, no interference is reported.
         own_s: Processor time of the ranks between the readings, in seconds, which is subtracted.
         clock_share: Frequency of the slowest measuring core as a share of its highest frequency.
     """
@@ -96,7 +96,7 @@ def disturbance(earlier: Counters, later: Counters, own_s: float, clock_share: f
 
 
 def worst(disturbances: Sequence[Disturbance]) -> Disturbance:
-    """Return the worst value of each field over at least one machine."""
+    """Return the worst value of each field among the machines, of which there must be at least one."""
     minimum, maximum = (
         {
             field.name: pick(getattr(machine, field.name) for machine in disturbances)

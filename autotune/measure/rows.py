@@ -1,7 +1,7 @@
-"""Samples of one cell (one call that is timed) as the stopping rule needs them: by time and by size.
+"""Keeps the samples of one cell (one call that is timed) in order of time and of size, for the stopping rule.
 
-The probe (step 6 of the data flow) uses them on every rank. Only the standard library is imported, since
-numpy takes long to load. ``location`` computes the same statistics for whole arrays and defines them.
+The probe (step 6 of the data flow) uses this module on every rank. Only the standard library is imported,
+since numpy takes long to load. ``location`` computes the same statistics for whole arrays and defines them.
 """
 
 import math
@@ -11,10 +11,13 @@ from functools import lru_cache
 from itertools import pairwise
 
 EXACT_UP_TO = 1000
-"""Largest number of samples for which ranks are exact.
+"""Largest number of samples for which ``median_ranks`` computes the exact rank.
 
-Above it the normal approximation gives a rank that differs from the exact one by two at most."""
-BATCHES = 12  # Number of batches of a row of samples, whose means show how much neighbours are correlated.
+For more samples ``median_ranks`` uses the normal approximation, whose rank differs from the exact one by two
+at most."""
+BATCHES = 12
+"""Number of batches into which a row of samples is cut; the batches' means show how much neighbours are
+correlated."""
 LEAST_BATCH = 4  # Least number of samples in a batch; samples of shorter rows are assumed to be independent.
 
 
@@ -69,7 +72,7 @@ class Row:
         self.times_s.extend(times_s)
         if len(self.times_s) > old_length:
             self._ordered += self.times_s[old_length:]
-            self._ordered.sort()  # this takes linear time, as all but the end is sorted already
+            self._ordered.sort()  # sorting takes linear time here, as all but the end is in order already
             self._effective = -1
 
     @property
@@ -97,7 +100,7 @@ class Row:
         return self._ordered[k - 1], self._ordered[-k]
 
     def _design_effect(self) -> float:
-        """Return the design effect of the indicators that samples are above the median (see `location`)."""
+        """Return the design effect (see `location`) of the indicators of samples above the median."""
         n = len(self)
         if n < BATCHES * LEAST_BATCH:
             return 1.0

@@ -1,4 +1,4 @@
-"""The adaptive repetition rule of one launch: decides from the samples so far which cells to sample next.
+"""Decides, from the samples that a launch has taken so far, which cells it samples next and how often.
 
 The probe (step 6 of the data flow) calls `next_round` between blocks of samples. `next_round` is a pure
 function of its arguments. So ranks that pass the same data (times as maximum over ranks) get the same answer,
@@ -8,7 +8,7 @@ generations, rank 0 should decide and broadcast the decision all the same.
 
 A *cell* is one call to time: (collective, communicator size, message size, algorithm, segment size …). Cells
 compete inside a *group*: the same collective, communicator size and message size. Sampling of a cell ends
-when it is
+when the cell is
 
 - precise: the distribution-free interval of the median is within ± `half_width` of the median (with the
   effective number of samples, see `location`, since neighbours are correlated on a busy machine); the cell
@@ -16,18 +16,19 @@ when it is
 - eliminated: it is significantly slower than `margin` times the best cell of the group;
 - out of time: its share of the remaining budget is less than the time of one sample.
 
-**Elimination.** With group size K, a cell is eliminated when its lower bound exceeds `margin` times the
-smallest upper bound of its group. These bounds are one-sided at level
-a(n) = (error_rate / K) · n₀ / (n (n + 1)). The sum of a(n) over all n ≥ n₀ and all cells is `error_rate`. So
-in the whole launch, however often the rule is applied and however blocks are ordered, the best cell of a
-group is eliminated with at most that probability, if samples are independent and medians constant. This is
-successive elimination with its error probability distributed over sample counts.
+**Elimination.** With group size K, a cell is eliminated when the lower bound of its median exceeds `margin`
+times the smallest upper bound in its group. With n samples, these bounds are one-sided at the level a(n) =
+(error_rate / K) · n₀ / (n (n + 1)). The sum of a(n) over all n ≥ n₀ and all cells is `error_rate`. So in the
+whole launch, however often the rule is applied and however blocks are ordered, the best cell of a group is
+eliminated with at most that probability, if samples are independent and medians constant. This is successive
+elimination with its error probability distributed over sample counts.
 
-**Shares.** The forecast cost of making a cell precise is (n (h/target)² − n) · cost, as intervals shrink with
-√n. If all forecasts together fit into the remaining time, every cell gets its forecast. Otherwise the time is
-shared max-min fair with weights min(1, (best upper bound / lower bound)²): full weight for cells that may
-still be the best, 1/100 for a cell that is ten times slower. Cells with short calls need less than their
-share and leave the remainder to the others.
+**Shares.** The forecast time for making a cell precise is (n (h/target)² − n) · cost, as intervals shrink
+with √n; here n is the number of samples so far, h the half-width of the interval, target is `half_width`, and
+cost is the time of one sample. If all forecasts together fit into the remaining time, every cell gets its
+forecast. Otherwise the time is shared max-min fair with weights min(1, (best upper bound / lower bound)²):
+full weight for cells that may still be the best, 1/100 for a cell that is ten times slower. Cells with short
+calls need less than their share and leave the remainder to the others.
 """
 
 import math
@@ -53,7 +54,7 @@ class CellStatus(IntEnum):
     PRECISE = 1  # The median's interval is within the target.
     ELIMINATED = 2  # The cell is significantly slower than the margin allows.
     SAMPLED_OUT = 3  # `max_samples` is reached, and the interval is still wider than the target.
-    OUT_OF_TIME = 4  # The cell's share of the time is too short for a sample, until other cells need less.
+    OUT_OF_TIME = 4  # The cell's share of the time is less than a sample takes; a later share may be larger.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +64,23 @@ class StoppingRule:
     budget_s: float  # Time for all sampling of the launch, in seconds.
     half_width: float = 0.02  # Target: both ends of the median's interval within this fraction of the median.
     confidence: float = 0.95  # Coverage of the median's interval.
-    margin: float = MARGIN  # Cells slower than this multiple of the best median are left; at least 1.
+    margin: float = MARGIN  # Cells slower than this multiple of the best median are eliminated; at least 1.
     error_rate: float = 0.05  # Accepted probability, per launch, that the best of a group is eliminated.
-    min_samples: int = 10  # n₀: samples before an interval is used; a far too slow cell gets no more.
+    min_samples: int = 10  # n₀: samples that every cell gets before its interval is used.
     max_samples: int = 4000  # Number of samples after which a cell gets no more, whether precise or not.
-    unknown_need: float = 4  # Expected need of a cell without an interval, in multiples of `min_samples`.
+    unknown_need: float = 4
+    """Samples that a cell without an interval is assumed to need, in multiples of `min_samples`."""
     least_weight: float = 1e-3
-    """Square root of the smallest weight, used if a coarse clock shows 0 s for the best cell."""
-    last_part: float = 0.02  # Share of the budget that a single round may spend completely at the end.
+    """Square root of the smallest weight of a cell, used if the best cell takes 0 s by a coarse clock."""
+    last_part: float = 0.02  # When only this share of the budget is left, a single round may use all of it.
     company: int = 1
     """Number of samples that a precise cell gets in each round of the other cells.
 
     Programs send large messages between small ones, so precise cells are sampled further as long as their
-    samples take no more time than those of the other cells. If they were not, a transport's data would stay
-    in the caches, and its calls would look too fast: in rounds of small messages alone, UCX with segments of
-    64 KiB took 0.78 µs at 512 B, with these further samples 0.89 µs, and 0.96 µs in a verification's
-    launches.
+    samples take no more time than those of the other cells. Without these samples a transport's data would
+    stay in the caches, and calls with small messages would look too fast: UCX with segments of 64 KiB took
+    0.78 µs at 512 B in rounds of small messages alone, 0.89 µs with the further samples, and 0.96 µs in a
+    verification's launches.
     """
 
     def __post_init__(self) -> None:
@@ -99,7 +101,7 @@ class StoppingRule:
 
 @dataclass(frozen=True, slots=True)
 class SamplingRound:
-    """A decision after some samples: which cells get how many more; tuples have one value for each cell."""
+    """A decision how often each cell is sampled in the next round; tuples have one value for each cell."""
 
     status: tuple[CellStatus, ...]  # Status of each cell.
     next_samples: tuple[int, ...]  # Samples to take of each cell before the next decision; 0 at the end.
@@ -125,15 +127,15 @@ def next_round(
 ) -> SamplingRound:
     """Return the status of every cell and how many samples each cell gets next.
 
-    A round at most doubles a cell's samples, and takes at most half of the remaining time. So shares are
-    adapted to the samples, and a wrong guess of a sample's cost cannot use up the budget.
+    A round at most doubles a cell's samples, and takes at most half of the remaining time. So the shares of
+    later rounds follow from more samples, and a wrong guess of a sample's cost cannot use up the budget.
 
     Args:
         rule: The rule's constants.
         rows: The samples of each cell, possibly none.
-        cost_s: Wall time in seconds of one more sample of each cell, including barrier and check, such as
-            the time spent / n, or the time of the warm-up call. If it is not a number, the cell gets one
-            sample.
+        cost_s: Wall time in seconds of one more sample of each cell, including barrier and check, such as the
+            time spent so far divided by the number of samples, or the time of the warm-up call. A cell whose
+            cost is not a number gets one sample.
         group: The group of each cell; cells of one group compete.
         elapsed_s: Time used so far in seconds, the same on all ranks.
 
@@ -179,11 +181,11 @@ def next_round(
 
 
 def interleave(next_samples: Sequence[int], block: int, rng: Random) -> list[tuple[int, int]]:
-    """Return a round's order of (cell, number of samples), in which each cell's blocks are spread evenly.
+    """Return a round's blocks (cell, number of samples) in an order that spreads those of each cell evenly.
 
-    So a drift of the machine's speed affects all cells in the same way. A cell's samples are cut into blocks
-    of at most ``block``. The b-th of B blocks is at a random place in the b-th of B equal parts of the round.
-    Ranks with the same random numbers get the same order.
+    Since the blocks are spread evenly, a drift of the machine's speed affects all cells in the same way. A
+    cell's samples are cut into blocks of at most ``block``. The b-th of B blocks is at a random place in the
+    b-th of B equal parts of the round. Ranks with the same random numbers get the same order.
 
     Args:
         next_samples: Number of samples of each cell.
@@ -235,7 +237,7 @@ def _statuses(
 
 
 def _need(rule: StoppingRule, n: int, half_width: float) -> int:
-    """Return the number of samples at which a cell is expected to be precise, as intervals shrink with √n."""
+    """Return the number of samples with which a cell is expected to be precise; intervals shrink with √n."""
     need = float(rule.unknown_need * rule.min_samples)
     if n >= rule.min_samples and math.isfinite(half_width):
         need = n * (half_width / rule.half_width) ** 2
@@ -256,8 +258,8 @@ def _fair_shares(demand: Sequence[float], weight: Sequence[float], total: float)
         return list(demand)
     remaining_weight, level = sum(weight), 0.0
     for cell in sorted(range(len(demand)), key=lambda i: demand[i] / weight[i]):
-        # λ is given by the first cell whose demand is not met: the total that the cells before it leave,
-        # divided by the weight of this cell and those after it.
+        # λ follows from the first cell whose demand is not met: the part of the total that the cells before
+        # this cell leave, divided by the weights of this cell and of all cells after it.
         level = max(0.0, total / remaining_weight)
         if demand[cell] / weight[cell] > level:
             break
@@ -294,7 +296,7 @@ def _affordable(
     ]
     # A sample that takes longer than the cap is allowed only if no other sample is taken.
     spare_s = cap_s - sum(counts[i] * price_s[i] for i in cells if counts[i]) if any(counts) else remaining_s
-    # Cells are in order of falling weight, then of rising cost, then of index: the same on every rank.
+    # The order by falling weight, then rising cost, then index is the same on every rank.
     for i in sorted(cells, key=lambda i: (-weight[i], price_s[i])):
         if not counts[i] and demand[i] and 0 < price_s[i] <= spare_s:
             counts[i] = 1

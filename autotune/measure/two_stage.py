@@ -1,9 +1,9 @@
-"""Optimal duration of a launch's measurement: the second stage of two-stage sampling.
+"""Computes how long a launch should best measure, by the theory of two-stage sampling.
 
 A campaign samples in two stages: launches, and calls within each of them. A launch that measures for t
-seconds costs c₀ + t, where c₀ is the time for its start, checks and end. The variance of its estimate is
-σ_b² + σ_w²/t. For a given total time, the variance of the mean over launches is proportional to
-(c₀ + t)(σ_b² + σ_w²/t). It is least at
+seconds costs c₀ + t, where c₀ is the time for its start, checks and end. Its estimate has the variance σ_b² +
+σ_w²/t: σ_b² is the variance between launches, σ_w² the variance within a launch of one second. For a given
+total time, the variance of the mean over launches is proportional to (c₀ + t)(σ_b² + σ_w²/t). It is least at
 
     t* = √(c₀ σ_w² / σ_b²).
 
@@ -46,8 +46,8 @@ class Components:
 def components(groups: Iterable[Sequence[Launched]]) -> Components | None:
     """Return the components of variance of groups of launches by the method of moments.
 
-    All launches of a group estimate the same quantity. σ_b² is the variance between launches minus that from
-    their standard errors, at least 0. Launches without a known error or time are left out.
+    All launches of a group estimate the same quantity. σ_b² is the variance of their estimates minus the mean
+    square of their standard errors, at least 0. Launches without a known error or time are left out.
 
     Returns:
         The components; None if no group has two usable launches.
@@ -79,7 +79,7 @@ def components(groups: Iterable[Sequence[Launched]]) -> Components | None:
 def best_length_s(fixed_s: float, variance: Components) -> float:
     """Return the optimal duration t* of a launch's measurement, in seconds.
 
-    It is infinite if launches differ by their standard errors alone.
+    The duration is infinite if launches differ by no more than their standard errors explain.
 
     Args:
         fixed_s: Time for a launch's start, checks and end, in seconds (c₀).

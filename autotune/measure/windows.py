@@ -4,13 +4,14 @@ The probe (step 6 of the data flow) calls these functions on every rank. The mod
 stamps: the probe decides which rank sends which message when.
 
 A barrier releases ranks at different moments, and warms up the code that is measured. A start window does
-neither: all ranks agree on a moment in the future on one time axis, wait for it and make the call. That needs
-the offset of each clock to the clock of the reference rank, and the offset's drift, since two crystals differ
-by microseconds a second.
+neither: all ranks agree on a moment in the future on one time axis, wait for it and make the call. For a
+common time axis, the offset of each clock to the clock of the reference rank must be known, and the offset's
+drift, since two crystals differ by microseconds a second.
 
 Notation: local clock x, reference clock y, offset y − x. An exchange of messages is (t_send, t_remote,
-t_recv): the local clock, the reference clock when the message was there, the local clock again. However long
-the messages took, the offset is within [t_remote − t_recv, t_remote − t_send].
+t_recv): the local clock when the message was sent, the reference clock when it arrived there, and the local
+clock when the answer arrived. However long the messages took, the offset is within [t_remote − t_recv,
+t_remote − t_send].
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ class ClockOffset:
     """Offset of the reference clock to the local clock, at one moment."""
 
     offset_s: float  # Reference clock − local clock, in seconds: the middle of the interval of the offset.
-    bound_s: float  # The true offset differs from ``offset_s`` by this at most, in seconds.
+    bound_s: float  # Largest possible error of ``offset_s``, in seconds.
     at_s: float  # Local time at which the offset was determined, in seconds.
     consistent: bool
     """Whether the offset's intervals from all exchanges intersect.
@@ -49,14 +50,14 @@ class Clock:
     offset_s: float  # Reference clock − local clock at the local time ``at_s``, in seconds.
     drift: float  # Change of the offset per second of local time (1e-6 is one microsecond a second).
     at_s: float  # Local time at which the offset is ``offset_s``, in seconds.
-    bound_s: float  # Largest distance of a measured offset from the line plus its own bound, in seconds.
+    bound_s: float  # Maximum over the measured offsets of |offset − line| + the offset's bound, in seconds.
 
     def to_reference(self, local_s: Times) -> list[float]:
-        """Convert times of the local clock to times of the reference clock, in seconds."""
+        """Convert times of the local clock to times of the reference clock."""
         return [x + (self.offset_s + self.drift * (x - self.at_s)) for x in local_s]
 
     def to_local(self, reference_s: Times) -> list[float]:
-        """Convert times of the reference clock, such as agreed starts, to the local clock, in seconds."""
+        """Convert times of the reference clock, such as agreed starts, to times of the local clock."""
         return [self.at_s + (y - self.at_s - self.offset_s) / (1.0 + self.drift) for y in reference_s]
 
 
@@ -100,8 +101,8 @@ def clock_offset(send_s: Times, remote_s: Times, recv_s: Times) -> ClockOffset:
 def clock_drift(offsets: Sequence[ClockOffset]) -> Clock:
     """Fit a line through offsets taken at different times, each weighted by 1 / bound².
 
-    A single offset gives drift 0. Offsets should be spread over the launch: a drift of 1 µs/s exceeds a bound
-    of 0.2 µs only after a good part of a second.
+    A single offset gives drift 0. The offsets should be spread over the launch, since a drift of 1 µs/s
+    exceeds a bound of 0.2 µs only after 0.2 s.
 
     Raises:
         ValueError: If there are no offsets.
@@ -121,7 +122,6 @@ def clock_drift(offsets: Sequence[ClockOffset]) -> Clock:
 
 
 def _average(values: Times, weights: Sequence[float]) -> float:
-    """Return the mean of values with these weights."""
     return sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
 
 
@@ -150,8 +150,9 @@ def validity(
 ) -> bytes:
     """Return the validity code of each sample; a sample is invalid if a single rank was late or too slow.
 
-    A call that exceeds its window has itself started correctly. In the round-time scheme, where the next
-    start is agreed only after all ranks have finished, such a sample is valid: remove the flag there.
+    A call that exceeds its window has itself started correctly. In the round-time scheme, where ranks agree
+    on the next start only after all of them have finished, such a sample is valid: there the caller removes
+    the flag ``OVERRAN``.
 
     Args:
         windows_s: Agreed start of each window on the reference clock, in seconds.

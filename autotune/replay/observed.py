@@ -1,4 +1,4 @@
-"""Converts recorded runs to observations, as launches with the same times would give."""
+"""Converts recorded runs to the observations that launches with the same times would give."""
 
 from dataclasses import replace
 from itertools import count
@@ -18,12 +18,11 @@ def observed(trial: Trial, run: Run) -> Observation:
 
 
 def history_of(recorded: RecordedTable) -> History:
-    """Return all recorded runs as one history; it begins with those of the default, as untouched launches.
+    """Return all recorded runs as one history.
 
-    An untouched launch is one with the MPI's own defaults.
-
-    If a point has several runs, their differences show its uncertainty, so single times have no error of
-    their own.
+    The history begins with the runs of the default, as untouched launches: those with the MPI's own defaults.
+    If a point has several runs, their differences show its uncertainty, so the standard error of a cell with
+    a single time is set to 0.
     """
     numbers, observations = count(1), list[Observation]()
     if recorded.default is not None:
@@ -44,7 +43,7 @@ def history_of(recorded: RecordedTable) -> History:
 
 
 def _shared(observation: Observation, runs: int) -> Observation:
-    """Return the observation with a standard error of 0 for single times if its point has several runs."""
+    """Return the observation; with several ``runs`` of its point, single times get the standard error 0."""
     if runs == 1:
         return observation
     estimates = tuple(replace(e, sem_s=0.0) if e.n == 1 else e for e in observation.estimates)

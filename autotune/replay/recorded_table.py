@@ -51,15 +51,15 @@ class RecordedTable:
     sizes_bytes: tuple[int, ...]  # All message sizes in bytes, ascending.
     comm_sizes: tuple[int, ...]  # All communicator sizes, ascending; (0,) if the table has none.
     runs: Mapping[Point, tuple[Run, ...]]
-    """Maps each job-wide point to its recorded launches; empty if all of them failed."""
+    """Maps each job-wide point to its recorded launches, an empty tuple if all of them failed."""
     default: tuple[Point, Point] | None
     """Job-wide point and per-size choice of the rows marked ``is_default``; None without such rows."""
     untouched: tuple[Run, ...] = ()
-    """Launches with the MPI's own defaults, if they were recorded in addition to those of the points."""
+    """Launches with the MPI's own defaults, if such launches were recorded beside those of the points."""
 
     @property
     def knows_defaults(self) -> bool:
-        """Return whether the table has times measured with the MPI's own defaults."""
+        """Whether the table has times that were measured with the MPI's own defaults."""
         return self.default is not None or bool(self.untouched)
 
 
@@ -70,7 +70,7 @@ def read_recorded(
 
     Args:
         path: The file; ``*.parquet`` is read as Parquet, any other name as CSV.
-        call_level: Parameters of which each launch measured all values.
+        call_level: Parameters whose values were all measured within each launch.
         per_job: Parameters that have one value in a job; all others can be chosen per message size.
         collective: The collective; None: the one in the column ``collective``, or the one that the name of
             the file or of a column contains.
@@ -151,9 +151,9 @@ def _imported(
 ) -> tuple[Sequence[str], Sequence[Row], str | None]:
     """Select the rows of one collective in a table with a column ``collective``.
 
-    Returns the columns, the selected rows and the collective. In a table that ``import`` wrote, each source
-    file is a run. Columns that describe how a row was measured are not parameters, nor are columns in which
-    all rows have the same value.
+    Returns the columns, the selected rows and the collective. In a table that ``import`` wrote, the rows of
+    each source file are a run if there is no column ``run``. Columns that describe how a row was measured are
+    left out, and so are columns in which all rows have the same value.
     """
     operation_of = {text: operation(text) for text in {r["collective"] for r in rows}}
     rows = [{**row, "collective": operation_of[row["collective"]]} for row in rows]
@@ -173,8 +173,8 @@ def _imported(
 def _launches(runs: Iterable[Mapping[Cell, list[float]]]) -> tuple[Run, ...]:
     """Return the runs of one point as launches, each with times of all cells.
 
-    A run without times of a cell that another run has is left out. If no run is complete (because each size
-    was a job of its own), the k-th time of each cell is assigned to the k-th launch.
+    An incomplete run, which lacks times of a cell that another run has, is left out. If no run is complete
+    (because each size was a job of its own), the k-th time of each cell is assigned to the k-th launch.
     """
     recorded_runs = [run for run in runs if run]
     cells = {cell: None for run in recorded_runs for cell in run}
@@ -225,9 +225,9 @@ def _space(
 def _condition(
     column: str, earlier: Sequence[Parameter], points: Sequence[Point]
 ) -> dict[str, tuple[Value, ...]]:
-    """Return the condition under which a column is active: an earlier parameter and its values.
+    """Return the condition under which a column is active, as an earlier parameter and the values it needs.
 
-    The parameter is the one with the fewest rows in which the condition is met and the column is empty.
+    The chosen parameter has the fewest rows in which the condition is met although the column is empty.
     """
     best: dict[str, tuple[Value, ...]] = {}
     fewest = len(points)

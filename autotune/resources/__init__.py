@@ -11,9 +11,10 @@ from typing import Any
 from autotune.errors import SpaceError, TableError, UserError, allowed
 
 MOST_BYTES, MOST_LINES, MOST_DIGITS = 64 << 20, 500_000, 4_000
-"""Limits of a user's file: its bytes, lines, and the digits of a number in it (Python reads 4,300 digits).
+"""Limits of a user's file: its bytes, its lines, and the digits of a number in it.
 
-The largest recorded table has 17,521 lines in 0.7 MB; readers of logs take some 20 µs a line."""
+Python itself converts at most 4,300 digits. The largest recorded table has 17,521 lines in 0.7 MB; readers of
+logs take some 20 µs a line."""
 MOST_COLUMNS, MOST_CELLS = 1_000, 4_000_000
 """Limits of one table: its columns, and its values, each of which takes some 60 bytes of memory."""
 MOST_YAML = 1 << 20
@@ -45,7 +46,7 @@ def facts(name: str) -> dict[str, Any]:
 
 
 def space_text(name: str) -> str:
-    """Return the text of a search space's file, given the name of one in ``search_spaces`` or a path.
+    """Return the text of a search space's file: one in ``search_spaces`` by its name, or any other by a path.
 
     Raises:
         SpaceError: there is no such file; the message lists the names.
@@ -82,7 +83,7 @@ def user_text(
 
     Args:
         path: Path of the file.
-        name: Name of the file in the error's message; empty: its path.
+        name: Name that the error's message gives to the file; empty: the path.
         hint: Hint of the error.
         raised: Class of the error.
         lenient: Whether to replace bytes that are no UTF-8, since logs can contain anything.
@@ -149,7 +150,7 @@ def user_bytes(
                 return content
     except OSError as exc:
         why = exc.strerror or str(exc)
-    except (ValueError, RuntimeError) as exc:  # the name is impossible, or has the home of an unknown user
+    except (ValueError, RuntimeError) as exc:  # the path is invalid, or in the home of an unknown user
         why = str(exc)
     raise raised(f"{name or path} cannot be read: {why}", hint)
 

@@ -1,4 +1,4 @@
-"""Plugins: classes that installed Python distributions add by entry points, listed without importing them.
+"""Finds plugins: classes that installed Python distributions add by entry points, listed without an import.
 
 A distribution declares a class in the group ``autotune.exporters`` or ``autotune.lint``. This project's own
 exporters for libraries that it has never run are declared in the same way. Any failure of a plugin becomes a
@@ -21,7 +21,7 @@ _OURS = "mpi-autotune"  # This project's distribution; other ones cannot replace
 class Offers:
     """The entry points of one group that the installed distributions declare."""
 
-    found: Mapping[str, EntryPoint]  # Name of an entry point → the entry point, which is not loaded yet.
+    found: Mapping[str, EntryPoint]  # Maps a name to the entry point of this name, which is not loaded yet.
     refused: Mapping[str, str]
     """Maps the name of a refused entry point to the reason, which names the distribution.
 
@@ -39,7 +39,7 @@ def offers(group: str, reserved: Collection[str] = ()) -> Offers:
         try:
             group_points = place.entry_points.select(group=group)
             if group_points and place.name not in read_distributions:
-                read_distributions.add(place.name)  # of two copies the first in sys.path counts
+                read_distributions.add(place.name)  # of a distribution's copies, the first in sys.path counts
                 for point in group_points:
                     by_name.setdefault(point.name, []).append(point)
         except Exception as exc:
@@ -65,7 +65,8 @@ def plugged(point: EntryPoint, needs: Collection[str], **checks: Callable[[Any],
     Args:
         point: The entry point.
         needs: Names of attributes that the object must have.
-        checks: Name of a method → function that gets its result and returns it, or raises if it is wrong.
+        checks: Maps the name of a method to a function that checks the method's result: the function returns
+            the result, or raises an error if the result is wrong.
 
     Raises:
         UserError: the class cannot be loaded or instantiated, or lacks an attribute; the message names the

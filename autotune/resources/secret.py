@@ -44,7 +44,7 @@ def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def environment_without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return environment variables with ``HIDDEN`` in place of the values of those with a secret's name."""
+    """Return environment variables with ``HIDDEN`` in place of the values of secret ones (``is_secret``)."""
     return {name: HIDDEN if is_secret(name) else value for name, value in variables.items()}
 
 

@@ -1,4 +1,4 @@
-"""Provide file formats of libraries with which this project was never run; each module is for one library.
+"""Provide file formats of libraries with which this project was never run, in one module for each library.
 
 ==============  =======================================================================================
 ``openmpi6``    rules of ``coll_tuned`` in JSON

@@ -21,7 +21,7 @@ class CollTunedJson:
     summary = f"{JSON_FILE}: per-size rules of coll_tuned in JSON (Open MPI 6.0); format checked, never run"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the text of the rules file by its name; Open MPI decides for calls without a rule.
+        """Return a mapping from the rules file's name to its text; Open MPI decides for calls without a rule.
 
         Raises:
             UserError: a rules file of ``coll_tuned`` cannot express the rules.
@@ -49,8 +49,9 @@ def _json_tables(
 ) -> list[dict[str, object]]:
     """Return the entries for one collective, as Open MPI 6 reads them.
 
-    Bounds are inclusive, the first match counts, and without a match Open MPI decides. Zeros are left out,
-    since they are the default. Open MPI's code reads ``seg_size``, but its JSON schema does not contain it.
+    Bounds are inclusive, the first rule that matches counts, and Open MPI decides if none does. Values of
+    zero are left out, since they are the default. Open MPI's code reads ``seg_size``, but its JSON schema
+    does not contain it.
     """
     entries = []
     for (start, rows), end in zip(by_size.items(), [*list(by_size)[1:], None], strict=True):

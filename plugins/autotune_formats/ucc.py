@@ -1,7 +1,7 @@
 """Export the configuration file ``ucc.conf`` of UCC, and check such files.
 
-Open MPI's component ``coll_ucc`` passes calls to UCC. Rules name UCC's algorithms by per-size values of their
-own, ``ucc_algorithm`` and ``ucc_radix``, since the names for ``coll_tuned`` belong to another component.
+Open MPI's component ``coll_ucc`` passes calls to UCC. Rules choose UCC's algorithms by the per-size values
+``ucc_algorithm`` and ``ucc_radix``; the names that rules for ``coll_tuned`` use belong to another component.
 """
 
 import re
@@ -27,12 +27,14 @@ from autotune_formats import ucc_grammar as ucc
 UCC_FILE = "ucc.conf"  # Name of the exported file.
 
 ALGORITHM, RADIX = "ucc_algorithm", "ucc_radix"
-"""Names of the per-size values of a rule that are for UCC."""
+"""Names of the per-size values in a rule that choose UCC's algorithm and its radix."""
 
 _ANY_SIZE = 2**31 - 1  # Upper bound of the last range of team sizes, since such a range must have one.
 _PREFIX = "UCC_TL_UCP_"
 _SCORE = 10
-"""Default score of UCC's layer over UCP, tl/ucp (``UCC_TL_UCP_DEFAULT_SCORE``); the best score is used."""
+"""Default score of tl/ucp, UCC's layer over UCP (``UCC_TL_UCP_DEFAULT_SCORE``).
+
+Of all algorithms for a call, UCC uses the one with the highest score."""
 
 
 class UccConf:
@@ -42,11 +44,11 @@ class UccConf:
     summary = f"{UCC_FILE}: score maps, radices and variables of UCC; format checked, never run"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the text of the file by its name.
+        """Return a mapping from the name of the file to its text.
 
         Raises:
-            UserError: no rule is for UCC, UCC lacks an algorithm, or it does not know the message sizes of a
-                collective that has rules by size.
+            UserError: no rule is for UCC, UCC lacks an algorithm of a rule, or there are rules by size for a
+                collective whose message sizes UCC does not know.
         """
         tuned = {rule.collective for rule in recommendation.rules if ALGORITHM in rule.choice}
         rules = [rule for rule in recommendation.rules if rule.collective in tuned]
@@ -79,9 +81,9 @@ class UccConf:
 
 
 def _sections(recommendation: Recommendation, rules: Sequence[Rule]) -> dict[str, list[str]]:
-    """Return the lines of each section by the section's head.
+    """Return a mapping from the head of each section to its lines.
 
-    The sections are for ranges of team sizes (numbers of ranks) that do not overlap, since UCC searches
+    The sections are for ranges of team sizes (numbers of ranks) that do not overlap, since UCC searches the
     sections in no particular order.
     """
     by_collective = tables(rules)
@@ -124,7 +126,7 @@ def _lines(spans: Sequence[tuple[str, int, int | None, Rule]]) -> list[str]:
 
 
 def _spans(collective: str, comm_size: int, table: Sequence[Rule]) -> list[tuple[int, int | None, Rule]]:
-    """Return (first size, end of sizes or None, rule) for sizes with a UCC algorithm, as UCC counts bytes."""
+    """Return (first size, end of sizes or None, rule) for each UCC algorithm, in bytes as UCC counts them."""
     factor = comm_size if ucc.of(collective).counts is ucc.Counts.TOTAL else 1
     ends = [rule.min_bytes * factor for rule in table[1:]]
     spans = zip(table, [*ends, None], strict=True)
@@ -140,7 +142,11 @@ def _span(collective: str, low: int, high: int | None) -> str:
 
 
 def _head(recommendation: Recommendation, low: int, high: int, owners: Collection[int]) -> str:
-    """Return the head of a section: team sizes, and nodes if all communicators had all ranks of the job."""
+    """Return the head of a section for team sizes from ``low`` to ``high``.
+
+    The head has conditions on nodes too if all communicators of its rules (``owners`` has their sizes)
+    consisted of all ranks of the job, on nodes with equally many ranks.
+    """
     source = recommendation.provenance
     conditions = [f"team_size={_between(low, high)}"]
     ppn, uneven = divmod(source.ranks, source.nodes or 1)
@@ -191,7 +197,7 @@ class UccTraps(Traps):
         return findings
 
     def environment(self, text: str) -> dict[str, str]:
-        """The variables that are set before the first section, which are for all teams."""
+        """Return the variables that are set before the first section; these apply to all teams."""
         head = re.split(r"^\[", text, maxsplit=1, flags=re.MULTILINE)[0]
         pairs = (line.strip().partition("=") for line in head.splitlines())
         return {name.strip(): value.strip() for name, _, value in pairs if name.startswith("UCC_")}
@@ -219,7 +225,7 @@ class UccTraps(Traps):
                 yield a.finding(effect, "leave the range out")
 
     def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
-        """Return which algorithm a file selects for a call: that of the matching entry with the best score.
+        """Return the algorithm that a file selects for a call: that of the matching entry with the top score.
 
         Raises:
             UserError: UCC would refuse a line or a score map.

@@ -1,12 +1,13 @@
 """Define UCC's names for its algorithms, and the grammar of ``ucc.conf``.
 
-Both were derived from the sources of UCC (August 2026: ``ucc_coll_score.c``, ``ucc_parser.c``, ``tl_ucp.c``,
-``ucc_coll_utils.c``) and of Open MPI's ``coll_ucc``; this project was never run with UCC.
+Names and grammar were derived from the sources of UCC (August 2026: ``ucc_coll_score.c``, ``ucc_parser.c``,
+``tl_ucp.c``, ``ucc_coll_utils.c``) and of Open MPI's ``coll_ucc``; this project was never run with UCC.
 
 A file has ``NAME=value`` lines. After the head of a section, such lines apply to teams (communicators) of
-some sizes, numbers of ranks per node and numbers of nodes. ``UCC_TL_UCP_TUNE`` is a score map: entries
-(*tokens*) separated by ``#``, each with qualifiers separated by ``:`` in any order. If two ranges with the
-same score share a bound, the size at this bound belongs to the later range.
+some sizes, numbers of ranks per node and numbers of nodes. ``UCC_TL_UCP_TUNE`` is a score map: it consists of
+entries (*tokens*) separated by ``#``, each of which has qualifiers separated by ``:`` in any order. The
+scores decide which algorithm runs. If two ranges with the same score share a bound, the size at this bound
+belongs to the later range.
 """
 
 import re
@@ -32,9 +33,9 @@ class Counts(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UccCollective:
-    """Describe a collective of MPI in UCC."""
+    """Describe how UCC names and implements a collective of MPI."""
 
-    name: str  # UCC's name of it; MPI_Reduce_scatter, whose blocks may differ, is ``reduce_scatterv``.
+    name: str  # UCC's name; MPI_Reduce_scatter, whose blocks may differ in size, is ``reduce_scatterv``.
     algorithms: tuple[str, ...]  # Algorithms of UCC's layer over UCP, indexed by their ids.
     counts: Counts = Counts.MESSAGE  # The quantity that UCC compares with ranges of sizes.
     radix: Mapping[str, str] = field(default_factory=dict)  # Maps an algorithm to the variable of its radix.
@@ -75,7 +76,9 @@ COLLECTIVES: Mapping[str, UccCollective] = {
     "scatter": UccCollective("scatter", ("knomial",), Counts.TOTAL, {"knomial": "SCATTER_KN_RADIX"}),
     "scatterv": UccCollective("scatterv", ("linear",), Counts.NOTHING),
 }
-"""Collectives by MPI's name. UCC compares the size of the receive buffer, which for its ``reduce_scatter`` is
+"""Maps MPI's name of a collective to UCC's description.
+
+UCC compares the size of the receive buffer with a range of sizes; for UCC's ``reduce_scatter`` this buffer is
 one rank's block."""
 
 _RANGED = ("ALLREDUCE_KN", "ALLREDUCE_SRA_KN", "ALLGATHER_KN", "BCAST_SAG_KN", "REDUCE_SRG_KN")
@@ -109,11 +112,11 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Represent the lines that apply to teams which meet some conditions; without any, to all teams."""
+    """Represent the lines that apply to all teams which meet the conditions of the section, if it has any."""
 
     conditions: Mapping[str, tuple[float, float] | str]
     """Maps each condition (one of ``KEYS``) to a range of numbers, bounds included, or to a word."""
-    values: dict[str, str]  # Maps each variable that is set to its value.
+    values: dict[str, str]  # Maps the name of each variable in the section to the variable's value.
     line: int = 0  # Line number of the section's head, counted from 1; 0: the section has no head.
 
     def holds(self, teams: Mapping[str, int]) -> bool:
@@ -122,7 +125,7 @@ class Section:
         return all(n is None or isinstance(c, str) or c[0] <= n <= c[1] for n, c in pairs)
 
     def meets(self, section: "Section") -> bool:
-        """Whether there are teams to which both this section and another one apply."""
+        """Whether there are teams to which both this section and the given one apply."""
         for name in self.conditions.keys() & section.conditions.keys():
             own_range, other_range = self.conditions[name], section.conditions[name]
             if isinstance(own_range, tuple) and isinstance(other_range, tuple):

@@ -43,7 +43,7 @@ from autotune.stacks.ports import Rendering
 from autotune.views.documents import json_text
 from autotune.views.text import changed_text
 
-_SCAN = 0.7  # Share of the time in which each setting is launched once; the rest is for fresh launches.
+_SCAN = 0.7  # Share of the time in which settings are launched once; the rest is for repetitions.
 _AT_ONCE = 2  # Number of settings that are launched at the same time as the default.
 _FRESH_LAUNCHES = 2  # Number of further launches of the default and of each of the best settings.
 _LEADERS = 2  # Number of best settings that are launched again.
@@ -194,7 +194,7 @@ def _variables(
 
 @dataclass(frozen=True)
 class _Setting:
-    words: str  # The setting in words; empty for the default, alone or with each choice by size tried.
+    words: str  # The setting in words; empty: the default, alone or with all per-size choices tried.
     subject: Subject
     point: Point
     env: Mapping[str, str]  # Environment variables that a file of the user sets.
@@ -204,7 +204,9 @@ class _Setting:
 class _FloorSearch:
     recorded: Recording
     bench: Bench
-    measurements: Sequence[Measurement]  # The collectives', and those of the transfers from a second launch.
+    measurements: Sequence[Measurement]
+    """Measurement of the collectives and, if the run has transfers between two ranks, that of the transfers;
+    each setting has one launch for each of them."""
     directory: Path  # Folder for the launches.
     seconds: float  # Time limit of the search in seconds.
     launches: list[FloorLaunch] = field(default_factory=list)
@@ -249,7 +251,7 @@ class _FloorSearch:
         return replace(floor, date=date, left_out=left_out)
 
     def _launch(self, *settings: _Setting, fresh: bool = False) -> None:
-        """Launch the default, which is the first setting, and the others, at the same time where possible."""
+        """Launch the default, which is the first setting, and the others; at the same time where possible."""
         for measurement in self.measurements:
             sides = [self._side(measurement, setting) for setting in settings]
             several = map(_needs_several_launches, (side.observer for side in sides), settings)
@@ -292,7 +294,7 @@ def _trial(setting: _Setting, number: int) -> Trial:
 
 
 def _needs_several_launches(observer: Observer, setting: _Setting) -> bool:
-    """Return whether several launches are needed to try each choice by message size of a setting."""
+    """Return whether a setting needs several launches to try all of its per-size choices."""
     if not isinstance(observer, Launches):
         return True
     stack, collectives = observer.stack, observer.measurement.probe.collectives
@@ -300,7 +302,10 @@ def _needs_several_launches(observer: Observer, setting: _Setting) -> bool:
 
 
 def _single_changes(space: Space) -> Iterator[Point]:
-    """Yield the points with one change, first with the first other value of every parameter, and so on."""
+    """Yield points that differ from the default in one parameter.
+
+    The first points have the first other value of each parameter, the next points the second one, and so on.
+    """
     near = space.neighbours(space.default)
     names = {point: changed_text(point, space.unset).split("=")[0] for point in near}
     rows = [[p for p in near if names[p] == name] for name in dict.fromkeys(names.values())]

@@ -43,8 +43,8 @@ def of_traces(
 ) -> int:
     """Make a recording from traces or profiles of an application's runs, print its summary, and return 0.
 
-    The arguments are the options of ``record``; of the campaign ``against`` the summary says how much tuning
-    could save.
+    The arguments are the options of ``record``. If ``against`` is a campaign, the summary also says how much
+    tuning could save.
 
     Raises:
         UserError: a command or a number of runs is given as well, or the library that reads traces is
@@ -68,7 +68,7 @@ def record(command: Sequence[str], runs: int, out: Path, against: Path | None, a
     """Run an application, record its calls, print a summary, and return the application's exit code.
 
     The arguments are those of ``of_traces``. The recording is written after each run. After a run that fails
-    or is interrupted no further run is made, and its calls are recorded only if it was the first.
+    or is interrupted no further run is made; the calls of such a run are recorded only if it was the first.
 
     Raises:
         UserError: no application is named, or none of its calls could be recorded.
@@ -128,7 +128,7 @@ def _record_run(
 
     Returns:
         The recordings of the application's MPI jobs, the one with most ranks first; the names of libraries
-        other than MPI by which its processes communicate; and how it ended.
+        other than MPI by which its processes communicate; and how the run ended.
     """
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)

@@ -40,15 +40,15 @@ MODE = "AUTOTUNE_RUN_MODE"
 _RULES = {"openmpi": "coll_tuned", "mpich": "mpich_json"}
 """Maps each MPI implementation to the format of its file of rules, for jobs that do not tune themselves."""
 _PIECES = 8  # Number of timed pieces of a block, ``PIECES`` in ``probe/switcher/decide.h``.
-_MOST_BYTES = 1 << 26  # Number of bytes that are read of a process's file: enough for thousands of cells.
+_MOST_BYTES = 1 << 26  # Largest number of bytes that are read from a process's file.
 
 
 @dataclass(slots=True)
 class Cell:
     """A cell: the calls of one collective, communicator and power of two of the size, with their algorithm.
 
-    ``probe/switcher/decide.h`` describes the trials and tests by which the algorithm is selected. There a
-    setting is one way to run the collective, usually an algorithm.
+    ``probe/switcher/decide.h`` describes the trials and tests by which the algorithm is selected. There, and
+    in the fields of this class, a setting is one way to run the collective, usually an algorithm.
     """
 
     collective: str
@@ -60,7 +60,7 @@ class Cell:
     wait_s: float = 0.0  # Seconds of a call in which rank 0 of the communicator waits for other ranks.
     best: int = 0  # Number of the selected setting; 0: the default.
     settled_at: int | None = None  # Number of calls before the selection; None: not selected yet.
-    under_best: int = 0  # Number of calls with the selected setting, if that is not the default.
+    under_best: int = 0  # Number of calls with the selected setting; 0 if that is the default.
     tested: int = 0  # Number of the setting that ``blocks`` compare with the default.
     blocks: list[Drawn] = field(default_factory=list)  # Times in the blocks of the current test.
 
@@ -72,8 +72,8 @@ class Cell:
     def gain(self) -> tuple[float, float, float]:
         """Return the speed-up of the selected setting over the default, with its 95 % interval.
 
-        The speed-up is 1, and the ends of the interval are NaN, if the default is selected or no test was
-        made, as for a setting that an earlier run selected.
+        If the default is selected, or if no test was made because an earlier run selected the setting, the
+        speed-up is 1 and the ends of the interval are NaN.
         """
         if not self.best or not self.blocks:
             return 1.0, math.nan, math.nan
@@ -87,7 +87,9 @@ class Cell:
         return self.under_best * self.default_s * (1 - 1 / self.gain()[0])
 
     def update(self, kind: str, words: Sequence[str]) -> None:
-        """Update the cell by a line of a process's file, of which ``kind`` is the first word.
+        """Update the cell from a line of a process's file.
+
+        ``kind`` is the first word of the line; ``words`` are those after the second word, the cell's id.
 
         Raises:
             ValueError, IndexError: the line was cut off.
@@ -126,7 +128,7 @@ class Switching:
 
 
 def events(texts: Iterable[str]) -> Switching:
-    """Return the records in the texts of the processes' files; lines that were cut off are left out.
+    """Combine the records in the texts of the processes' files; lines that were cut off are left out.
 
     The cells are sorted by the time that their calls took; the longest time comes first.
     """
@@ -170,7 +172,7 @@ def budget_of(text: str) -> float:
 def learned_in(path: Path | None, stack: str) -> list[tuple[str, int, int, str]]:
     """Return the (collective, bin, ranks, algorithm) that earlier runs with an MPI library selected.
 
-    ``stack`` is implementation and version of the library; for the rest see ``documents.learned_cells``.
+    ``stack`` is the implementation and version of the library; ``documents.learned_cells`` describes the bin.
 
     Raises:
         TableError: the file is of another kind, or damaged.
@@ -313,7 +315,7 @@ def _cell_document(cell: Cell, offered: Mapping[str, Offer]) -> dict[str, Any]:
 
 
 def _learned(path: Path, stack: str, switching: Switching, offered: Mapping[str, Offer]) -> dict[str, Any]:
-    """Return the document of ``--learn``: this run's algorithms, and those of the file for other calls."""
+    """Return the document of ``--learn``: this run's algorithms, and for other calls those in the file."""
     settled = (cell for cell in switching.cells if cell.settled_at is not None)
     cells = learned_cells(path) | {(stack, c.collective, c.bin, c.ranks): _word(c, offered) for c in settled}
     names = ("stack", "collective", "bin", "ranks", "algorithm")
@@ -325,8 +327,8 @@ def _rules(
 ) -> Mapping[Path, str]:
     """Return files of rules with the selected algorithms, by path, for jobs that do not tune themselves.
 
-    The MPI library applies a rule for a reduction to any operation. An algorithm that computes wrong results
-    for operations that do not commute is left out and named on standard error.
+    The MPI library applies a rule for a reduction whatever the reduction's operation is. An algorithm that
+    computes wrong results for operations that do not commute is left out and named on standard error.
     """
     decided = {(c.collective, c.ranks, c.bin): _word(c, offered) for c in reversed(switching.cells) if c.best}
     rules, cleared = list[Rule](), clearance(installation.flavour, installation.version)
@@ -356,7 +358,7 @@ def _rules(
 def summary(
     switching: Switching, offered: Mapping[str, Offer], seconds: float, dry: bool, files: Sequence[Path]
 ) -> str:
-    """Return the summary of a run of so many seconds for the terminal; ``files`` are those written."""
+    """Return a run's summary for the terminal; the run took ``seconds`` and has written ``files``."""
     kept_text = f"kept in {', '.join(map(str, files))}" if files else "nothing is kept"
     if switching.state != "on":
         reason = {

@@ -40,7 +40,7 @@ from autotune.views.text import duration_text, ratio_text
 
 RESULT = "application.json"  # Name of the file with the result, in the directory of a verification.
 _SIDES = ("default", "files")  # Names of the runs without the exported files, and with them.
-_LEAST_S = 1e-3  # Shorter runs count as this many seconds, so that no time is zero.
+_LEAST_S = 1e-3  # Shorter runs count as if they took this many seconds, so that no time is zero.
 
 
 def verify_application(
@@ -65,9 +65,9 @@ def verify_application(
 def compared_on(
     directory: Path, command: Sequence[str], launches: int | None, figure: str | None, more_is_better: bool
 ) -> tuple[ApplicationVerdict, dict[str, Any], Path]:
-    """Return whether an application runs better with exported files, as a verdict and as JSON values.
+    """Run an application with and without exported files, and return which runs are better.
 
-    The third result is the directory with the output of the application's runs.
+    The result is the verdict, the same as JSON values, and the directory with the output of the runs.
 
     Args:
         directory: Directory of the campaign.
@@ -161,8 +161,9 @@ def _compared(
 ) -> dict[str, Any]:
     """Return the saved shares of a run's time as JSON values: predicted, measured, and their difference.
 
-    The time of page faults (``faults`` by default and with the files) that the files cost or save is not
-    spent in MPI's calls, so it is subtracted from the measured saving before the comparison.
+    Files can also cost or save page faults, whose time is not spent in MPI's calls. This time is subtracted
+    from the measured saving before the comparison. ``faults`` has the numbers of page faults in the runs by
+    default and in those with the files.
     """
     predicted = predicted_share(campaign.about, campaign.recommended())
     if predicted is None:
@@ -183,10 +184,11 @@ def _compared(
 
 
 def memory_share(faults: tuple[Sequence[int], Sequence[int]], cost: float) -> float:
-    """Return the share of a run that the files save by fewer page faults, each of which costs a share.
+    """Return the share of a run's time that the files save by causing fewer page faults.
 
     The share is negative if there are more page faults with the files than by default; it is 0 if the ranges
-    of both numbers overlap, or if it is too small to matter.
+    of both numbers overlap, or if it is too small to matter. ``faults`` has the numbers of page faults in the
+    runs by default and in those with the files; ``cost`` is the share of a run that one page fault takes.
     """
     default, tuned = faults
     separate = max(tuned) < min(default) or max(default) < min(tuned)
@@ -195,7 +197,7 @@ def memory_share(faults: tuple[Sequence[int], Sequence[int]], cost: float) -> fl
 
 
 def page_fault_s(pages: int = 16, times: int = 400) -> float:
-    """Return the CPU seconds of one page fault: the median over ``times`` mappings of so many pages."""
+    """Return the CPU seconds of one page fault, the median over ``times`` mappings of ``pages`` pages."""
     spent, zeros = [], bytes(pages)
     for _ in range(times):
         begin = time.process_time()
@@ -210,7 +212,7 @@ def in_force(recommendation: Recommendation, stack: str, folder: Path, name: str
     """Write a recommendation's files for an MPI stack and return the environment variables that apply them.
 
     Raises:
-        UserError: the recommendation, which has the ``name`` in the message, changes nothing.
+        UserError: the recommendation, which the message calls ``name``, changes nothing.
     """
     family = recommendation.provenance.family
     formats = ("env_sh",) if family == "openmpi" else dialect(stack).formats

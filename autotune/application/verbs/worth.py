@@ -1,4 +1,4 @@
-"""``report --worth``: estimate the time that a recommendation saves an application, and when it pays off."""
+"""``report --worth``: print the time that a recommendation saves an application, and when it pays off."""
 
 import math
 import sys
@@ -17,8 +17,8 @@ from autotune.views.text import duration_text
 def worth_to(campaign: CampaignDirectory, calls: Path, application_s: float | None) -> Worth:
     """Return the time that a campaign's recommendation saves an application.
 
-    The file ``calls`` is a table of sizes and counts, or a profile, of one rank in a run of ``application_s``
-    seconds; None: the profile contains this time.
+    ``calls`` is a file with the calls of one rank in a run: a table of sizes and counts, or a profile.
+    ``application_s`` is the wall time of this run in seconds; None: the file contains this time.
 
     Raises:
         TableError: the profile cannot be read.

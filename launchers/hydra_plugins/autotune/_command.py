@@ -40,11 +40,12 @@ from autotune.stacks.ports import LaunchOutcome
 from hydra_plugins.autotune import _processes
 
 _FROM_OUTSIDE = tuple(-number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
-"""Exit codes of a program that another process ended; the kernel also sends SIGKILL for want of memory."""
+"""Exit codes of a program that another process ended; without SIGKILL, which the kernel also sends if memory
+runs out."""
 _SMALLEST, _LARGEST = 1e-150, 1e150
 """Limits of a response: beyond them, the square of the number or of its inverse would be 0 or infinite."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.I)
-"""Pattern of a number as C prints it: Python also converts ``1_0`` and digits of any script."""
+"""Pattern of a number as C prints it. Python's ``float`` also accepts ``1_0`` and digits of any script."""
 
 
 @dataclass(frozen=True)
@@ -171,12 +172,12 @@ def responses(
 
 
 def _number(answer: object) -> float | None:
-    """Return a value in an answer as a number; None if it is not a number (a truth value is none)."""
+    """Return a value in an answer as a number; None if it is not a number (truth values are not)."""
     written = isinstance(answer, str) and _NUMBER.fullmatch(answer)
     if not written and (isinstance(answer, bool) or not isinstance(answer, int | float)):
         return None
     try:
-        return float(answer)  # type: ignore[arg-type] # a number, or one written out
+        return float(answer)  # type: ignore[arg-type] # a number, or a text that contains one
     except OverflowError:  # an integer of more than 308 digits
         return math.inf
 

@@ -18,8 +18,8 @@ def mpirun_argv(
 ) -> list[str]:  # fmt: skip
     """Return the command line of the launcher ``mpirun`` for one launch.
 
-    Every rank must see the variables in ``env``, of which only the names are used. ``extra`` are further
-    options from the scenario, placed before the program.
+    ``env`` has the variables that every rank must see; only their names are used. ``extra`` are further
+    options from the scenario, which are placed before the program.
 
     Raises:
         StackError: the flavour is not known, so it has no command line.
@@ -31,8 +31,8 @@ def mpirun_argv(
 def srun_argv(mpi: str, placement: Placement, program: Sequence[str], extra: Sequence[str] = ()) -> list[str]:
     """Return the command line of ``srun`` for one launch inside an allocation.
 
-    No variables are named, since ``srun`` forwards its whole environment. ``mpi`` is Slurm's plugin for the
-    MPI, such as ``pmix``.
+    The command line names no variables, since ``srun`` forwards its whole environment. ``mpi`` is Slurm's
+    plugin for the MPI, such as ``pmix``.
 
     Raises:
         StackError: ``srun`` has no option for the mapping or binding.

@@ -1,19 +1,19 @@
 """End the processes that a killed launch or driver has left running; a separate program with two roles.
 
 The *driver* is the process that makes the launches. In the first role, as a *guard*, this program runs next
-to a driver and reads the start times and process groups of the driver's launches from its standard input. It
-sleeps in between, so that it does not disturb measurements. Its input ends when the driver ends for whatever
-reason; then it ends the last launch, if that still runs.
+to a driver and reads the start times and process groups of the driver's launches from its standard input.
+Between two launches it sleeps, so that it does not disturb measurements. Its input ends when the driver ends,
+for whatever reason; then the guard ends the last launch if the launch still runs.
 
 In the second role, this program is the *parent* of one launch, between it and the driver. It becomes the
 parent of all processes of the launch whose own parent has ended (``PR_SET_CHILD_SUBREAPER``, prctl(2)). So it
-finds daemons that left process group, session and environment, and no process that the launch did not start.
-The kernel notifies it when the driver ends (``PR_SET_PDEATHSIG``), and kills the launch when it is killed
-itself.
+finds even daemons that left the launch's process group, session and environment, but no process that the
+launch did not start. The kernel notifies the parent when the driver ends (``PR_SET_PDEATHSIG``), and kills
+the launch when the parent is killed.
 
-Any one of driver, guard and parent suffices: it ends the launch and removes the launch's leftovers, whichever
-of the others is killed, and when. This module uses the standard library alone, since it is started without
-other paths to packages.
+Each of driver, guard and parent is able to end the launch alone and to remove the launch's leftovers, even if
+the other two were killed. This module uses the standard library alone, since it is started without other
+paths to packages.
 """
 
 import contextlib
@@ -43,13 +43,13 @@ SEGMENTS = (
 SESSION = "ompi."
 """Prefix of the name of a directory that ``mpirun`` of Open MPI 5 has while it runs; its pid follows."""
 SWEEP, LAUNCH = "sweep", "launch"
-"""First word of the program's arguments: with ``SWEEP`` it removes leftovers of the given last seconds, with
-``LAUNCH`` it runs a launch as its parent."""
+"""First word of the program's arguments. With ``SWEEP`` the program removes the leftovers that are younger
+than the given number of seconds, with ``LAUNCH`` it runs a launch as the parent of the launch."""
 
 _FORCED_S, _ROUND_S = 30.0, 0.05
 """Time limit in seconds for ending processes by force, and the pause between rounds. On a busy machine a
 killed process takes seconds to end, and a process that waits for a dead file system never ends."""
-_BECOMING_S = 1.0  # Seconds to wait for the environment of a process that just executes a new program.
+_BECOMING_S = 1.0  # Seconds to wait for the environment of a process that begins to execute a program.
 _DEATH_SIGNAL, _SUBREAPER, _DUMPABLE = 1, 36, 4
 """``PR_SET_PDEATHSIG``, ``PR_SET_CHILD_SUBREAPER`` and ``PR_SET_DUMPABLE`` of ``linux/prctl.h``."""
 _EXITING, _KERNEL = 0x4, 0x200000
@@ -154,7 +154,7 @@ def _fork_command(errors: int, mask: Iterable[int], env: Mapping[str, str], word
 
 
 def _follows(parent: int, number: signal.Signals) -> bool:
-    """Let the kernel send a signal to this process when the parent ends; return whether it still exists."""
+    """Let the kernel signal this process when the parent ends; return whether the parent still exists."""
     _prctl(_DEATH_SIGNAL, number)
     return os.getppid() == parent
 
@@ -164,13 +164,13 @@ def sweep(since_s: float, ended_pids: Iterable[int] = ()) -> None:
 
     Nothing else removes these files, and they do harm. Open MPI tries 128 names for shared memory; if all
     exist, it uses another kind of memory, for all users of the machine and without a trace in any result. If
-    a killed ``mpirun`` has left its directory, a later one that gets the same pid fails (openpmix issue
-    4022).
+    a killed ``mpirun`` has left its directory, a later ``mpirun`` that gets the same pid fails (openpmix
+    issue 4022).
 
     Only files that this user made since the start of the launch are removed. Directories are removed only if
     they belong to the launch's own processes, since other processes cannot be seen from a container or from
-    another node. Files are removed only if they are not open in a process that keeps running: when a process
-    ends, the kernel first releases its memory, which can take seconds, and closes its files afterwards.
+    another node. Files are removed only if no running process has them open. Processes that are ending do not
+    count: the kernel first releases their memory, which can take seconds, and closes their files afterwards.
     """
     session_names = {f"{SESSION}{pid}" for pid in ended_pids if not _runs(pid)}
     for folder in _paths_since(since_s, Path(os.environ.get("TMPDIR") or "/tmp"), SESSION):  # noqa: S108 - as in mpirun
@@ -196,7 +196,7 @@ def _paths_since(since_s: float, folder: Path, prefix: str) -> Iterator[Path]:
 
 
 def _open_files() -> Iterator[str]:
-    """Yield files that are open or mapped in any process that is not ending, if this user may see them."""
+    """Yield the files that are open or mapped in visible processes, except in processes that are ending."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and not _flags(folder) & _EXITING:
             with contextlib.suppress(OSError):
@@ -221,7 +221,7 @@ def marked(is_target: Callable[[str], bool]) -> Iterator[int]:
 
 
 def _environment(folder: Path) -> bytes:
-    """Return a process's environment, for which this waits while the process executes a new program."""
+    """Return a process's environment; wait for it while the process begins to execute a new program."""
     deadline = time.monotonic() + _BECOMING_S
     while not (content := (folder / "environ").read_bytes()) and time.monotonic() <= deadline:
         if _flags(folder) & (_EXITING | _KERNEL) or (folder / "cmdline").read_bytes():
@@ -231,7 +231,7 @@ def _environment(folder: Path) -> bytes:
 
 
 def _children() -> Iterator[int]:
-    """Yield pids of this process's children, also of those that the kernel made its children."""
+    """Yield pids of this process's children, including those that it got from the kernel as a subreaper."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with contextlib.suppress(OSError):
@@ -259,7 +259,7 @@ def _kill(pids: Iterable[int]) -> None:
 
 
 def _end_alike(code: int) -> int:
-    """End this process by the signal -``code`` that ended another one, or return its exit code."""
+    """End this process like another one with this exit code: by the signal -``code``, or return ``code``."""
     if code < 0:
         _prctl(_DUMPABLE, 0)  # no second core is dumped
         if -code != signal.SIGKILL:
@@ -291,7 +291,7 @@ def _lives(group: int) -> bool:
 
 
 def _runs(pid: int, unknown: bool = False) -> bool:
-    """Whether a process exists and is no zombie; ``unknown`` is returned if that cannot be read."""
+    """Whether a process exists and is no zombie; return ``unknown`` if its state cannot be read."""
     with contextlib.suppress(OSError, IndexError):
         return _stat(Path(f"/proc/{pid}"))[0] != "Z"
     return unknown
@@ -305,7 +305,7 @@ def main(driver: str, grace_s: float) -> None:
         since_s, groups = float(start), list(map(int, numbers))
     deadline = time.monotonic() + grace_s + _FORCED_S
     launches = [group for group in groups if group > 0]
-    while time.monotonic() < deadline and any(map(_lives, launches)):  # the launches' parents end them
+    while time.monotonic() < deadline and any(map(_lives, launches)):  # their parents end them
         time.sleep(_ROUND_S)
     grace_s = grace_s if any(map(_lives, groups)) else 0.0
     killed = end(groups, lambda mark: mark.startswith(driver), grace_s)

@@ -1,8 +1,8 @@
 """Check the nodes of an allocation: free space, and the time in which neighbours exchange a message.
 
-``srun`` runs one process of this module on each node; it uses the standard library alone. The campaign's
-process reads their output. Each node sends a message to the next node in the list and gets it back, so a slow
-node makes two exchanges slow.
+``srun`` runs this module, which uses the standard library alone, as one process on each node. The campaign's
+process reads the output of these processes. Each node sends a message to the next node in the list and gets
+it back, so a slow node makes two exchanges slow.
 """
 
 import json
@@ -21,7 +21,8 @@ PLACES = ("/var/tmp", "/tmp", "/dev/shm")  # noqa: S108 - where launchers and li
 LEAST_MIB = 4
 """Free space in MiB that a launch needs: its files are small, but each peer needs a page of shared memory."""
 SLOWER = 5.0
-"""Factor to the peers' median time above which a node is slow; links of one switch differ by far less."""
+"""A node is slow if it takes more than this multiple of the median time; links of one switch differ by far
+less."""
 SENT_BYTES = 1 << 18  # Message size: large enough to show a throttled link, small enough for 1 Mbit/s.
 _REPEATS, _PATIENCE_S = 3, 10.0
 """Number of exchanges with a neighbour, and the time limit of each step in seconds."""
@@ -33,7 +34,7 @@ class Health:
 
     host: str
     free_mib: Mapping[str, float]  # Free space in MiB, by directory.
-    exchange_s: float = 0.0  # Shortest exchange with the next node, in seconds; 0: there was none.
+    exchange_s: float = 0.0  # Time of the shortest exchange with the next node in seconds; 0: no exchange.
 
 
 def unfit(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, str]:
@@ -49,7 +50,7 @@ def unfit(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, str]:
 
 
 def slow(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, float]:
-    """Map nodes that exchange messages slowly with both neighbours to their time by the nodes' median."""
+    """Return the nodes that are slow with both neighbours, each with its time divided by the median time."""
     took = {report.host: report.exchange_s for report in reports if report.exchange_s}
     links = [took.get(host, 0.0) for host in hosts]
     best = {host: min(links[i - 1], links[i]) for i, host in enumerate(hosts) if links[i - 1] and links[i]}
@@ -60,7 +61,7 @@ def slow(reports: Iterable[Health], hosts: Sequence[str]) -> dict[str, float]:
 
 
 def main(folder: Path, hosts: Sequence[str]) -> int:
-    """Print the health of the node on which this runs."""
+    """Print the health of the node on which this program runs."""
     host = os.environ["SLURMD_NODENAME"]
     disks = {place: os.statvfs(place) for place in PLACES if Path(place).is_dir()}
     free = {place: disk.f_bavail * disk.f_frsize / 2**20 for place, disk in disks.items()}

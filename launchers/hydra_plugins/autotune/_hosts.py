@@ -57,8 +57,8 @@ def ask_argv(agent: Sequence[str], host: str, python: str, mpirun: str, env: Map
     """Return the command line that asks one host for its versions.
 
     ``agent`` (such as ``ssh``) starts a command on a host, ``env`` has the paths by which a host finds the
-    project and MPI. A shell on the host reads the words after its name, as when ``mpirun`` starts its
-    daemons; so each word is quoted.
+    project and MPI. A shell on the host reads the words after the host's name, as it does when ``mpirun``
+    starts its daemons; so each word is quoted.
     """
     settings = [f"{name}={value}" for name, value in sorted(env.items())]
     return [*agent, host, shlex.join(["env", *settings, python, "-c", _QUESTION, mpirun])]
@@ -68,7 +68,7 @@ def check(
     hosts: Sequence[str], agent: Sequence[str], python: str, mpirun: str, env: Mapping[str, str],
     timeout_s: float = 60.0,
 ) -> tuple[HostAnswer, ...]:  # fmt: skip
-    """Return the answers of all hosts, as ``ask_argv`` asks for them, within ``timeout_s`` seconds.
+    """Ask each host for its versions by ``ask_argv``, for at most ``timeout_s`` seconds; return the answers.
 
     Raises:
         StackError: a host does not answer, or has other versions than most; the message names all such hosts.

@@ -27,14 +27,13 @@ from hydra_plugins.autotune._hosts import check, read_hostfile
 CommandLine = Callable[[LaunchRequest, Placement], tuple[list[str], dict[str, str]]]
 """Function that returns the command line and the environment of a launch on given nodes."""
 
-_HEARD_S = 120.0  # Time limit in seconds of a program whose output is read.
+_HEARD_S = 120.0  # Time limit in seconds of a program whose output ``heard_here`` returns.
 _REASON = 400  # Number of characters of a failed launch's output that are quoted as the reason.
-_ROOM_BYTES = (
-    1 << 18
-)  # Disk space that a result may need: with less, a launch may have failed for want of it.
+_ROOM_BYTES = 1 << 18
+"""Disk space that a result may need; with less, a launch may have failed because the disk is full."""
 _STALE = "PMIx server's listener thread failed to start"
-"""Message of Open MPI 5's ``mpirun`` if a killed one with the same pid has left its directory. The failing
-``mpirun`` removes the directory."""
+"""Message of Open MPI 5's ``mpirun`` if an earlier ``mpirun`` with the same pid was killed and has left its
+directory. The failing ``mpirun`` removes this directory."""
 _FOUND_BY = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 """Variables without which a rank on another node finds neither the interpreter's packages nor MPI."""
 
@@ -80,7 +79,10 @@ class Mpirun:
 
 
 def own_hosts(hosts: Sequence[str], scenario: Scenario) -> tuple[str, ...]:
-    """Return the hosts of the scenario's job: all, or those of its nodes if it runs beside other jobs."""
+    """Return the hosts on which the scenario's job runs.
+
+    These are all hosts, unless other jobs run at the same time; then they are those of the job's own nodes.
+    """
     first = scenario.launch.first_node
     return tuple(hosts[first - 1 :][: scenario.cluster.nodes] if first else hosts)
 
@@ -113,7 +115,7 @@ def on_hosts(scenario: Scenario) -> Scenario:
 
 
 def check_hosts(scenario: Scenario, agent: Sequence[str]) -> None:
-    """Raise a StackError for hosts of the scenario with other versions of Python, MPI or this project."""
+    """Raise a StackError if hosts of the scenario differ in their versions of Python, MPI or this project."""
     if scenario.cluster.hosts:
         installation = find(scenario.mpi.mpirun, scenario.mpi.origin, scenario.mpi.stack)
         found_by = {name: os.environ[name] for name in _FOUND_BY if name in os.environ}
@@ -181,7 +183,7 @@ def heard_here(
 
 
 def check_room(directory: Path) -> None:
-    """Raise a StorageError if a result cannot be stored in the directory: the launch itself did not fail."""
+    """Raise a StorageError if the directory has no room for a result, and so the launch is not to blame."""
     try:
         with tempfile.TemporaryFile(dir=directory) as file:
             file.write(bytes(_ROOM_BYTES))
@@ -194,8 +196,8 @@ def check_room(directory: Path) -> None:
 def outcome(directory: Path, end: _processes.Ended) -> LaunchOutcome:
     """Return the outcome of a launch that has ended.
 
-    The probe's result file decides, not the exit code: launchers return 0 when a daemon is lost, and some MPI
-    libraries fail after everything was measured.
+    The outcome follows from the probe's result file, not from the exit code: launchers return 0 when a daemon
+    is lost, and some MPI libraries fail after everything was measured.
 
     Raises:
         StorageError: there is no result, and no space for one.

@@ -12,7 +12,8 @@ _PATIENCE_S = 30.0  # Time limit of the command in seconds.
 def run(argv: Sequence[str]) -> str:
     """Run a command without a shell and without input; return an error message, empty if it succeeded.
 
-    Its output goes to standard error. After ``_PATIENCE_S`` seconds it is killed with its processes.
+    The command's output goes to standard error. After ``_PATIENCE_S`` seconds the command is killed with its
+    processes.
     """
     try:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)

@@ -34,7 +34,7 @@ def offered(name: str, keys: type = object) -> Callable[[type[Sequential]], type
 
 
 def bench_of(module: str, maker: str) -> "Callable[[Sequential, Scenario], Bench]":
-    """Return a method ``connect`` for a launcher class, which calls the function ``maker`` in a module."""
+    """Return a method ``connect`` for a launcher class: it calls the function ``maker`` of a module."""
 
     def connect(self: Sequential, scenario: "Scenario") -> "Bench":
         bench: Bench = getattr(import_module(f"hydra_plugins.autotune.{module}"), maker)(scenario)

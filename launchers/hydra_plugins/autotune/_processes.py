@@ -5,10 +5,10 @@ ends does not affect the others.
 
 The processes of a launch can leave the process group of its launcher (daemons do). So each launch has a
 parent process of its own, between this process and the launch. The parent becomes the parent of all processes
-of the launch whose own parents have ended, and ends them with the launch. If that parent is killed, remaining
-processes are found and ended by a mark in their environment. If this process is killed, the parent and a
-guard (a further process) end the launch. Before a launch, processes that an earlier run of the same campaign
-has left are ended, so that two launches never run at once.
+of the launch whose own parents have ended, and ends them with the launch. If that parent is killed, the
+remaining processes are found by a mark in their environment, and ended. If this process is killed, the parent
+and a guard (a further process) end the launch. Before a launch, processes that an earlier run of the same
+campaign has left are ended, so that they never disturb the launch.
 """
 
 import atexit
@@ -36,10 +36,11 @@ from autotune.resources import user_bytes
 from hydra_plugins.autotune import _guard
 
 KEPT_BYTES = 4 << 20
-"""Number of bytes of a launch's output that are stored from its beginning, and as many from its end."""
+"""A launch's output is stored up to this number of bytes from its beginning, and as many from its end."""
 
 _GRACE_S = 3.0  # Time in seconds in which a command can end when asked, before it is killed.
-_CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6  # Bytes that are read at once, and such reads after a command's end.
+_CHUNK, _LAST_CHUNKS = 1 << 16, 1 << 6
+"""Number of bytes that are read at once, and largest number of such reads after a command's end."""
 _TURN_S = 0.05  # Seconds between checks whether a command has ended, if the kernel does not report it.
 _ENDED = object()  # Marks a file descriptor that becomes readable when a command ends.
 
@@ -73,12 +74,12 @@ class Command:
     env: Mapping[str, str]  # Variables that are added to the environment of this process.
     stdout: Path
     """File for the command's standard output: the beginning and the end, ``KEPT_BYTES`` each. It is in the
-    directory of the launch, next to those of the campaign's other launches."""
+    directory of the launch, which is next to the directories of the campaign's other launches."""
     stderr: Path  # File for the command's standard error, with the same limits.
     timeout_s: float  # Time in seconds after which the command is ended.
     should_repeat: Callable[[Ended], bool] = lambda end: False
-    """Whether to run the command once more; called when the command has ended, its processes no longer exist
-    and its files are complete."""
+    """Function that returns whether to run the command once more. It is called when the command has ended,
+    its processes no longer exist and its files are complete."""
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path, timeout_s: float) -> Ended:
@@ -89,7 +90,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], stdout: Path, stderr: Path,
 def run_at_once(commands: Sequence[Command]) -> list[Ended]:
     """Run commands at once until each has ended, or its time is up; return how they ended, in the same order.
 
-    No process of the commands is left, also after an error.
+    No process of the commands is left when this function returns or raises an error.
 
     Raises:
         OSError: a command cannot be started.
@@ -137,7 +138,7 @@ class _Running:
         argv = self.command.argv
         with _without_core_dumps():
             self.process, failure = _started(argv, {**os.environ, **self.command.env}, self.mark)
-        with failure:  # the launch has begun when this is closed
+        with failure:  # the other end of the pipe is closed once the launch has begun
             if number := failure.read():
                 raise OSError(int(number), os.strerror(int(number)), argv[0])
 
@@ -156,7 +157,7 @@ class _Running:
 def _started(
     argv: Sequence[str], env: Mapping[str, str], mark: str
 ) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    """Start a launch; return its parent process, and a pipe with the error number if it cannot be started."""
+    """Start a launch; return its parent process, and a pipe that gets the error number if the start fails."""
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb"):
         parent = (sys.executable, "-I", "-S", _guard.__file__, _guard.LAUNCH)
@@ -187,7 +188,7 @@ def last_words(*files: Path, limit: int = 300) -> str:
 
 @dataclass
 class _Output:
-    """Store the beginning and the end of an output in a file; a StorageError says that it cannot."""
+    """Store the beginning and the end of an output in a file, or raise a StorageError if that fails."""
 
     path: Path
     n_first: int = 0
@@ -229,7 +230,8 @@ class _Output:
 def _follow(running: list[_Running], guard: subprocess.Popen[bytes]) -> None:
     """Read the outputs of commands until each command has ended, or was ended at its deadline.
 
-    A process that a command has left in the background can keep its output open, so its end is not awaited.
+    A process that a command has left in the background can keep the command's output open; therefore the end
+    of the output is not awaited.
     """
     remaining = set(range(len(running)))
     with selectors.DefaultSelector() as selector, contextlib.ExitStack() as opened:
@@ -267,7 +269,10 @@ def _follow(running: list[_Running], guard: subprocess.Popen[bytes]) -> None:
 
 
 def _watch(each: _Running, selector: selectors.BaseSelector, opened: contextlib.ExitStack) -> float:
-    """Register a command's pipes and end with a selector; return the seconds between checks of the end."""
+    """Register a command's pipes and its end with a selector.
+
+    Return the seconds between checks whether the command has ended; infinity if the kernel reports the end.
+    """
     for pipe, output in each.pipes:
         os.set_blocking(pipe.fileno(), False)
         selector.register(pipe, selectors.EVENT_READ, output)
@@ -316,8 +321,8 @@ def _exit_descriptor(pid: int) -> Iterator[int | None]:
 def _end(running: Sequence[_Running]) -> None:
     """End commands and all processes with their marks, and read what is left in their pipes.
 
-    A second Ctrl-C only shortens the time in which processes can end. Commands for which this was done before
-    are left out.
+    A second Ctrl-C only shortens the time in which processes can end. Commands that this function has ended
+    before are left out.
     """
     running = [each for each in running if not each.outputs[0].finished]
     if not running:

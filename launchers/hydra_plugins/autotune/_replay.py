@@ -2,8 +2,8 @@
 
 A launch of a point returns one of the recorded runs of the point, and a repeated launch another one. The
 order of the runs is random, but determined by (seed, point). The directories of earlier launches show which
-run is next, so a campaign that was interrupted goes on as if it had not been. If only one run was recorded,
-it is returned each time.
+run is next, so a campaign that was interrupted continues as if nothing had happened. If only one run was
+recorded, each launch returns this run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Replay:
 
     recorded: RecordedTable  # The recorded runs.
     seed: int  # Random seed of the order in which the runs of a point are returned.
-    measurement: Measurement  # The measurements that are requested.
+    measurement: Measurement  # The requested measurements.
     space: Space  # The search space.
     directory: Path  # The campaign's directory; each launch gets a folder in its ``launches/``.
 
@@ -102,7 +102,10 @@ class Replay:
     def _deployed(
         self, rules: Sequence[Rule], point: Point, comm_size: int, size: int
     ) -> tuple[Point, Point]:
-        """Return the recorded point and the per-size choice, if recorded, that rules select for one size."""
+        """Return the recorded point and the per-size choice that rules select for one size.
+
+        If no rule applies, or its values were not recorded, these are the given point and the first choice.
+        """
         if rule := rule_at(rules, (self.recorded.collective, comm_size, size)):
             ruled = rule.choice
             call = {p.name for p in self.recorded.space.call}
@@ -126,6 +129,8 @@ class Replay:
 
 def replay_bench(scenario: Scenario) -> Bench:
     """Return the bench that takes results from the table or campaign that the scenario's ``replay`` names.
+
+    A bench has the observer, the search space and the description for a campaign.
 
     Raises:
         ScenarioError: a key is unknown, no table is named, or a campaign has several collectives and none is
@@ -159,7 +164,7 @@ def replay_bench(scenario: Scenario) -> Bench:
 
 
 def recorded_campaign(campaign: CampaignDirectory, collective: str | None = None) -> RecordedTable:
-    """Return the launches of a campaign for replay, with raw samples if they are stored, else medians.
+    """Return the launches of a campaign for replay, with raw samples if these are stored, else with medians.
 
     Launches that failed are replayed as failures.
 

@@ -1,9 +1,9 @@
 """Observe trials on a model of a cluster in place of the cluster.
 
-``autotune.simulate`` computes the time of each call. Samples are drawn from this time: it is multiplied by a
-random factor of the job, calls differ, and some are spikes. The same trial with the same seed gives the same
-samples; every new seed is a new job. Nothing sleeps: ``duration_s`` is the time that the launch would have
-taken. All results are marked ``SIMULATED``.
+``autotune.simulate`` computes the time of each call. Samples scatter around this time: all samples of a job
+have a random factor in common, each sample has a factor of its own, and some samples are spikes (much
+longer). The same trial with the same seed gives the same samples; every new seed is a new job. Nothing
+sleeps: ``duration_s`` is the time that the launch would have taken. All results are marked ``SIMULATED``.
 """
 
 import math
@@ -43,7 +43,8 @@ from autotune.stacks.ports import START_S, LaunchOutcome, Placement
 
 _CRASHED = "rank 0 was ended by signal 11"
 _THREADS = "threads"
-"""Parameter with the number of threads of a rank: a node has fewer ranks, such that every core is in use."""
+"""Parameter with the number of threads of a rank. With more threads a node has fewer ranks, so that each core
+has one thread."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,15 @@ class Simulated:
     seed: int = 0  # Random seed of noise and faults; it is combined with the seed of each trial.
     truth: Truth = NOTHING_PLANTED  # Effects of knobs that the simulation invents, to test discoveries.
     bench: Mapping[str, Any] = field(default_factory=dict)
-    """Values that the modelled cluster's configuration files give to parameters with default values."""
-    at_once: bool = False  # Whether several launches can run at once and take turns.
+    """Values from the modelled cluster's configuration files, for parameters that a trial does not change."""
+    at_once: bool = False  # Whether launches can run at the same time and take turns.
 
     def observe(self, trial: Trial) -> Observation:
         """Return the observation of a simulated launch; see ``Observer``."""
         return observation(trial, self.run(trial), self.measurement.estimator)
 
     def observe_at(self, trial: Trial, moment: int, jobs: int) -> Observation:
-        """Return the observation of a launch in a heat; see ``campaign.heats.Modelled``."""
+        """Return the observation of a launch in a heat (launches that take turns); see ``heats.Modelled``."""
         outcome = self.run(trial, moment, self.measurement.heat_s)
         # The launches of a heat share the time of their start, but not the time of their measurements.
         started_s = START_S * (1 - 1 / jobs) if outcome.duration_s >= START_S else 0.0
@@ -78,7 +79,7 @@ class Simulated:
         """Return the outcome that the model predicts; ``invalid`` if the machine cannot run the trial.
 
         Launches at the same ``moment`` (None: the trial's number) have the same disturbances by the machine;
-        ``budget_s`` are the seconds for the timed calls (None: the time budget of the probe).
+        ``budget_s`` is the time for the timed calls in seconds (None: the time budget of the probe).
         """
         moment = trial.number if moment is None else moment
         if trial.phase is Phase.STARTS:
@@ -130,7 +131,8 @@ class Simulated:
         self, trial: Trial, point: Point, fabric: Fabric, rng: np.random.Generator, factor: float
     ) -> Iterator[CellSamples]:
         probe = self.measurement.probe
-        # The confidence interval of a median needs this many samples; the request's limits apply.
+        # The requested precision of a median needs this many samples; the limits of the request apply as
+        # well.
         needed = math.ceil((1.96 * 1.2533 * self.noise.within / probe.precision) ** 2)
         n = max(probe.min_samples, min(probe.max_samples, needed))
         for collective in probe.collectives:
@@ -138,7 +140,8 @@ class Simulated:
             for comm_size in probe.comm_sizes or (fabric.cluster.ranks,):
                 for choice in choices_of(self.space, trial, collective) or (None,):
                     values = dict(choice or {})
-                    # With threads the job has fewer ranks. A cell has as many as the job has without threads.
+                    # With threads the job has fewer ranks, but the results are stored under the number of
+                    # ranks that the job has without threads.
                     of = (collective, comm_size * int(point.get(_THREADS, 1)))
                     try:
                         if choice is not None:
@@ -213,7 +216,10 @@ def _curve(
 def _deployed(
     fabric: Fabric, collective: str, comm_size: int, rules: tuple[Rule, ...], sizes: tuple[int, ...]
 ) -> np.ndarray:
-    """Return the model's times in seconds if rules, else the MPI's default, choose, shape `(n_sizes,)`."""
+    """Return the model's times in seconds, `(n_sizes,)`, with the choices that the rules make.
+
+    Sizes without a rule have the times of the MPI's own default.
+    """
     rows_by_choice: dict[Point, list[int]] = {}
     for i, size in enumerate(sizes):
         rows_by_choice.setdefault(choice_at(rules, (collective, comm_size, size)), []).append(i)

@@ -10,9 +10,9 @@ The setting ``allocation`` has three values::
     trial        where it was started         a job                    those of the first job, by name
 
 ``InAllocation`` makes the launches in the first two ways, ``TrialJobs`` in the third; this module selects one
-of them, and submits the job that runs a campaign, or continues it. Neither relies on an exit code: ``mpirun``
-returns 0 when its allocation or a node is lost. The probe's result file decides, and if there is none, the
-state of the job in Slurm.
+of them, and submits the job that starts or continues a campaign. Neither of the two relies on an exit code,
+since ``mpirun`` returns 0 when its allocation or a node is lost. How a launch ended follows from the probe's
+result file or, if there is none, from the state of the job in Slurm.
 """
 
 import os
@@ -44,7 +44,7 @@ JOB_ID = "SLURM_JOB_ID"  # Variable that Slurm sets in every allocation.
 def prepare(scenario: Scenario, settings: BatchSettings) -> None:
     """Submit a job that runs the campaign, if this is a login node and the settings ask for such a job.
 
-    This is called before the first launch.
+    The function is called before the first launch.
 
     Raises:
         HandedOver: a job runs the campaign, or will run it; this process has nothing left to do.
@@ -142,7 +142,10 @@ def hand_over(scenario: Scenario, settings: BatchSettings, slurm: Slurm, predece
 
 
 def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
-    """Return the jobs of a campaign in words, their times by ``span``; empty if there is no Slurm here."""
+    """Return the jobs of a campaign in words; empty if there is no Slurm here.
+
+    ``span`` converts a time in seconds to text.
+    """
     try:
         jobs = Slurm(patience_s=0.0, call_timeout_s=10.0).jobs(job_name(directory))
     except StackError as exc:
@@ -157,7 +160,7 @@ def queue(directory: Path, span: Callable[[float], str]) -> tuple[str, ...]:
 
 
 def _this_command() -> list[str]:
-    """Return the command line of this process, without what would start the campaign over again."""
+    """Return the command line of this process, without the word that would start the campaign over again."""
     words = [word for word in sys.orig_argv[1:] if not word.startswith("campaign.fresh=")]
     return [sys.executable, *words]
 
@@ -178,7 +181,10 @@ def _command(tool: str, installation: Installation, extra: tuple[str, ...], slur
 
 
 def why_slurm() -> str:
-    """Return why this machine is assumed to belong to a Slurm cluster; its commands alone prove nothing."""
+    """Return why this machine is assumed to belong to a Slurm cluster; empty if it is not.
+
+    Installed commands of Slurm are no proof by themselves.
+    """
     if os.environ.get(JOB_ID):
         return f"in allocation {os.environ[JOB_ID]}"
     if shutil.which("sbatch") is None:

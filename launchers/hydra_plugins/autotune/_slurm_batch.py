@@ -1,8 +1,8 @@
 """Convert settings of the scenario to parameters of the library submitit, and submit jobs.
 
 submitit writes the batch script and calls ``sbatch``. The command that the job runs is stored next to the
-script as a pickled list of words, so no shell reads it. Values for the script are checked before: a line
-break in a value would start a new line of the script.
+script as a pickled list of words, so no shell reads it. Values that go into the script are checked first,
+because a line break in a value would start a new line of the script.
 """
 
 import hashlib
@@ -85,7 +85,8 @@ class Order:
     hosts: tuple[str, ...] = ()  # Names of the nodes; empty: any nodes.
     predecessor: str = ""  # Number of a job that must have ended before; empty: none.
     requeue: bool = False
-    """Whether the job survives the death of a node: it is started again, or with ``hosts`` goes on."""
+    """Whether the job survives the death of a node: Slurm starts it again or, if ``hosts`` are named, lets it
+    go on."""
     warn_s: int = 0  # Seconds before the job's end at which it gets ``SIGNAL``; 0: it gets no signal.
 
 
@@ -120,7 +121,7 @@ class Nodes:
 
 
 def job_name(directory: Path) -> str:
-    """Return the text with which the names of all jobs of a campaign, and of no other campaign, begin."""
+    """Return the text, different for each campaign, with which the names of all jobs of a campaign begin."""
     place = str(directory.absolute())
     plain = re.sub(r"[^A-Za-z0-9_-]", "-", directory.name)[:40]
     return f"autotune-{plain}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
@@ -196,7 +197,7 @@ def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[
 
 
 def become(words: Sequence[str]) -> None:
-    """Replace this process, which runs inside a job, by a command, so that it gets Slurm's signals."""
+    """Replace this process inside a job by a command, so that the command gets Slurm's signals."""
     os.execvp(words[0], list(words))  # noqa: S606 - a list of words, no shell
 
 

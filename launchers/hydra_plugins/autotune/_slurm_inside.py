@@ -1,8 +1,9 @@
-"""Make launches in the present allocation, and submit a job that continues the campaign before it ends.
+"""Make launches in the present allocation; before it ends, submit a job that continues the campaign.
 
-Slurm is asked for the remaining time of the job before each launch, since an administrator can change it; if
-it is changed later, a signal of Slurm shortly before the end warns. No results are lost if the campaign stops
-between launches: the next job makes the trial that the journal announces.
+Slurm is asked for the remaining time of the job before each launch, since an administrator can change this
+time. If the time is changed during a launch, a signal of Slurm gives a warning shortly before the end. No
+results are lost if the campaign stops between launches: the next job makes the trial that the journal
+announces.
 """
 
 import os
@@ -29,7 +30,7 @@ def _named(reasons: Mapping[str, str]) -> str:
 
 
 class Ending(Exception):  # noqa: N818 - not an error: Slurm says that this job's time is nearly over
-    """Raised during a launch when Slurm signals that the job ends soon."""
+    """Interrupts a launch, because Slurm signals that the job ends soon."""
 
 
 @dataclass
@@ -37,12 +38,12 @@ class InAllocation:
     """Make launches in the present allocation (the Slurm job of this process), until its end is near."""
 
     job_id: str  # Number of the allocation's job.
-    hosts: tuple[str, ...]  # Nodes of the allocation, the campaign's earlier ones first; used in this order.
+    hosts: tuple[str, ...]  # Nodes of the allocation in order of use; the campaign's earlier ones come first.
     command: CommandLine  # Builds the command line of ``mpirun`` or ``srun``.
     slurm: Slurm  # The connection to Slurm.
     nodes: Nodes  # Stores the names of the campaign's nodes.
-    margin_s: float = 60.0  # Time between the end of the last launch and that of the allocation, in seconds.
-    successor: Callable[[], str] | None = None  # Submits the job that goes on; None: the user continues it.
+    margin_s: float = 60.0  # Seconds from the end of the last launch to the end of the allocation.
+    successor: Callable[[], str] | None = None  # Submits the continuing job; None: the user continues.
     wall_clock: Callable[[], float] = time.time  # Function that returns the seconds since the epoch.
     _longest_s: float = 0.0
     _in_launch: bool = False
@@ -54,7 +55,7 @@ class InAllocation:
 
     @property
     def away(self) -> bool:
-        """Whether this machine is not one of the nodes: with ``salloc`` it can be the login node."""
+        """Whether this machine is not one of the nodes; after ``salloc`` it can be the login node."""
         return os.environ.get("SLURMD_NODENAME", platform.node().partition(".")[0]) not in self.hosts
 
     def heed_signal(self) -> None:
@@ -133,8 +134,8 @@ class InAllocation:
     def _explained(
         self, outcomes: Sequence[LaunchOutcome], hosts: tuple[str, ...], began_s: float
     ) -> list[LaunchOutcome]:
-        """Add to failed launches the reason that Slurm and the nodes report, and remove their leftovers."""
-        self._allocation()  # if that has ended, the launch will be repeated
+        """Add the reason that Slurm and the nodes report to failed launches, and remove their leftovers."""
+        self._allocation()  # if the allocation has ended, the launch will be repeated
         if not self.slurm.starts_on(hosts):
             self._suspect = True
             down = ", ".join(self.slurm.unusable(hosts)) or "a node"
@@ -149,7 +150,7 @@ class InAllocation:
         return [explained(o) if why and o.result is None else o for o in outcomes]
 
     def _look(self, hosts: tuple[str, ...]) -> None:
-        """Raise an error for nodes on which launches would fail, and report slow nodes, before any launch."""
+        """Raise an error if there are nodes on which launches would fail, and report slow nodes."""
         self._looked, reports = True, self._health(hosts)
         if reasons := unfit(reports, hosts):
             hint = f"leave it out: --exclude={','.join(reasons)} for sbatch or salloc"

@@ -23,7 +23,8 @@ from hydra_plugins.autotune._health import Health
 from hydra_plugins.autotune._hosts import heard
 from hydra_plugins.autotune._slurm_words import NEVER, NOT_NOW, STARTING, Job, is_transient, job_of
 
-SLACK_S = 10.0  # Seconds that are added to the age of files to remove, for the time until a node uses it.
+SLACK_S = 10.0
+"""Seconds that are added to the age up to which nodes remove files, since the removal begins a bit later."""
 
 OVERLAPPING = {"SLURM_OVERLAP": "1"}
 """Variables of a launch that runs at the same time as others. With them its steps in Slurm (``mpirun`` starts
@@ -40,15 +41,15 @@ class Slurm:
     patience_s: float = 3600.0  # Longest time to wait for an answer of Slurm, in seconds.
     call_timeout_s: float = 60.0  # Time limit of one command, in seconds.
     sleep: Callable[[float], None] = interruption.pause  # Function that waits for some seconds.
-    clock: Callable[[], float] = time.monotonic  # Function that returns a time for ``patience_s``.
-    say: Callable[[str], object] = sys.stderr.write  # Function that informs the user of waiting.
+    clock: Callable[[], float] = time.monotonic  # Function that returns the present time in seconds.
+    say: Callable[[str], object] = sys.stderr.write  # Function that shows a message to the user.
 
     def job(self, job_id: str) -> Job | None:
         """Return the present state of a job; None if Slurm no longer knows the job."""
         return job_of(self.ask(["scontrol", "show", "job", "-o", job_id]).stdout)
 
     def cancel(self, job_id: str) -> None:
-        """Cancel a job; one that has ended already is not an error."""
+        """Cancel a job; it is no error if the job has ended already."""
         self.ask(["scancel", job_id])
 
     def cancel_named(self, name: str) -> None:
@@ -67,7 +68,7 @@ class Slurm:
         return tuple(h for h in names if states.get(h, "unknown").strip() not in STARTING)
 
     def never_starts(self, submission: Sequence[str]) -> str:
-        """Return why a job of an ``sbatch`` command line can never start; empty if it can, or if unknown."""
+        """Return why the job of an ``sbatch`` command line can never start; empty if it may be able to."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             reply = self._call([submission[0], "--test-only", *submission[1:]])
             _, separator, why = reply.stderr.partition(NEVER)
@@ -93,12 +94,15 @@ class Slurm:
         return self._on_each(hosts, "--kill-on-bad-exit=1", "true")
 
     def sweep(self, hosts: Sequence[str], age_s: float) -> bool:
-        """Remove what a launch that began ``age_s`` seconds ago left on nodes; return whether it worked."""
+        """Remove what a launch that began ``age_s`` seconds ago left on nodes; return whether this worked."""
         words = (sys.executable, "-I", "-S", str(Path(_guard.__file__)), _guard.SWEEP, f"{age_s:.0f}")
         return self._on_each(hosts, *words)
 
     def health(self, hosts: Sequence[str], folder: Path) -> tuple[Health, ...]:
-        """Return the health of those nodes that report it; they exchange addresses in the emptied folder."""
+        """Return the health of those nodes that report it.
+
+        The nodes exchange their addresses in the folder, which is emptied first.
+        """
         words = (sys.executable, "-I", "-S", _health.__file__, str(make_empty(folder).absolute()), *hosts)
         reports = []
         for line in self._each(hosts, *words).stdout.splitlines():
@@ -132,9 +136,9 @@ class Slurm:
         raise AssertionError("pauses never end")
 
     def bear(self, complaint: str, began_s: float, pause_s: float) -> None:
-        """Wait ``pause_s`` once more while Slurm does not answer or is busy, since ``began_s`` by ``clock``.
+        """Wait another ``pause_s`` seconds, because Slurm has not answered or was busy since ``began_s``.
 
-        The user is informed of the complaint once if that takes long.
+        The complaint is shown to the user once, if the wait is long.
         """
         waited_s = self.clock() - began_s
         if waited_s + pause_s > self.patience_s:

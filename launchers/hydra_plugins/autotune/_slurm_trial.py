@@ -28,7 +28,7 @@ from hydra_plugins.autotune._slurm_words import RUNNING, WAITING, Job
 LAUNCH, ENDED = "launch.json", "ended.json"
 """Files in the directory of a launch: the command that its job runs, and how the command ended."""
 
-_ANSWER = "nodes_answer"  # Key of ``ended.json``: whether each node could start a process after a failure.
+_ANSWER = "nodes_answer"  # Key of ``ended.json``: whether all nodes could start a process after a failure.
 
 _STARTUP_S = 60  # Time in seconds that a job may take in addition to the launch itself.
 _LATE_FILES = 6  # Number of attempts to read a job's files after its end.
@@ -55,8 +55,8 @@ class TrialJobs:
         """Make launches at the same time in one job, and return how they ended; see ``Launcher``.
 
         If a job is cancelled, preempted or loses a node, its unfinished launches get the status ``lost``, and
-        the caller repeats them. They are also lost if the job never starts. If Slurm does not answer, this
-        waits.
+        the caller repeats them. Launches are also lost if the job never starts. If Slurm does not answer,
+        this method waits.
 
         Raises:
             StackError: Slurm refuses the job for its options, or does not answer for hours.
@@ -80,7 +80,7 @@ class TrialJobs:
         return [self._outcome(request, job) for request in requests]
 
     def _run_job(self, requests: Sequence[LaunchRequest], name: str, hosts: tuple[str, ...]) -> Job:
-        """Submit a job and return its last state: at its end, or before this method has cancelled it."""
+        """Submit a job and return its state at its end, or its last state before this method cancelled it."""
         places, timeout_s = [r.placement for r in requests], max(r.timeout_s for r in requests)
         nodes = max(place.nodes for place in places)
         order = Order(
@@ -142,7 +142,7 @@ class TrialJobs:
 def main(directories: Sequence[Path]) -> int:
     """Run the command in each ``launch.json``, write ``ended.json``, and remove shared memory that is left.
 
-    This runs inside the job.
+    This function runs inside the job.
     """
     began_s = time.monotonic()
     ends = _processes.run_at_once([_command(directory) for directory in directories])
@@ -175,7 +175,10 @@ def _command(directory: Path) -> _processes.Command:
 
 
 def _ended(directory: Path, slurm: Slurm, job: Job) -> tuple[_processes.Ended, bool]:
-    """Return how a launch ended and whether its nodes answered then, by its record or the job's state."""
+    """Return how a launch ended, and whether its nodes answered then.
+
+    Both are read from ``ended.json``; without this file they are concluded from the state of the job.
+    """
     for pause_s in islice(pauses(), _LATE_FILES):
         with contextlib.suppress(FileNotFoundError):
             record = json.loads((directory / ENDED).read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ _STATES = {
     "lost": "BOOT_FAIL CANCELLED DEADLINE LAUNCH_FAILED NODE_FAIL PREEMPTED RECONFIG_FAIL REVOKED",
 }
 VERDICTS = {state: verdict for verdict, states in _STATES.items() for state in states.split()}
-"""Maps a state of a job to ``WAITING``, ``RUNNING``, or the status of a launch whose job ended so."""
+"""Maps a job's state to ``WAITING``, ``RUNNING``, or the status of a launch whose job ended in this state."""
 
 _ENDING = ("COMPLETING", "STAGE_OUT")  # States of a job whose processes are ending or have ended.
 
@@ -35,7 +35,7 @@ _HOPELESS = ("ReqNodeNotAvail", "Nodes_required_for_job_are_DOWN", "BadConstrain
 NEVER = "allocation failure: "
 """Text in the output of ``sbatch --test-only`` that precedes the reason why a job can never start."""
 NOT_NOW = ("are busy", "down, drained or reserved")
-"""Parts of such a reason which mean that the nodes may be available later."""
+"""Parts of a reason after ``NEVER`` which mean that the nodes may be available later."""
 
 STARTING = ("idle", "alloc", "mix", "comp", "resv", "plnd", "planned", "maint")
 """States of a node on which a job can start, now or when other jobs have ended."""
@@ -88,7 +88,7 @@ class Job:
 def job_of(text: str) -> Job | None:
     """Return the job that the output of ``scontrol show job -o`` describes; None if it describes none."""
     pairs = (word.split("=", 1) for word in reversed(text.split()) if "=" in word)
-    fields = dict(pairs)  # of several with one key the first counts
+    fields = dict(pairs)  # if a key occurs more than once, its first value counts
     if "JobId" not in fields or "JobState" not in fields:
         return None
     return Job(
@@ -113,7 +113,7 @@ def _value_or_empty(value: str | None) -> str:
 
 
 def _epoch_s(value: str | None) -> float | None:
-    """Return a local time that Slurm prints without time zone, in seconds since the epoch; else None."""
+    """Convert a local time that Slurm prints to seconds since the epoch; None if the text is no time."""
     try:
         return datetime.fromisoformat(value or "").timestamp()
     except ValueError:  # "Unknown", "N/A"

@@ -20,17 +20,18 @@ class SlurmConf:
     """Define the keys of ``hydra.launcher`` for ``slurm``; an empty value means the site's default."""
 
     allocation: str = "auto"
-    """``inside`` (the present allocation), ``campaign`` (one job for all launches), ``trial`` (a job for
-    each), or ``auto``: ``inside`` if there is an allocation, else ``campaign``."""
+    """Where launches run: ``inside`` (the present allocation), ``campaign`` (one job for all launches),
+    ``trial`` (a job for each launch), or ``auto``: ``inside`` if there is an allocation, else
+    ``campaign``."""
     partition: str = ""  # Partition, or several separated by commas.
     account: str = ""  # Account that pays for the jobs.
     qos: str = ""  # Quality of service.
     time: str = ""  # Time limit of one job: ``30`` (minutes), ``2:00:00``, ``1-12``.
-    constraint: str = ""  # Node features.
+    constraint: str = ""  # Features that the nodes must have.
     exclusive: bool = True  # Whether no other jobs may run on the nodes.
     sbatch: list[str] = field(default_factory=list)  # Further options: ``[--mem=0, --reservation=tuning]``.
     prelude: list[str] = field(default_factory=list)  # Shell lines of each job: ``[module load openmpi]``.
-    same_nodes: bool = True  # Whether later jobs of a campaign ask for the nodes of its first one.
+    same_nodes: bool = True  # Whether later jobs of a campaign request the nodes of its first job.
     margin_s: int = 60  # Time between the end of a job's last launch and the job's end, in seconds.
     extra: list[str] = field(default_factory=list)  # Further options for mpirun or srun.
 
