@@ -1,9 +1,10 @@
-"""Decide whether launches can be alive at once (a heat), or only be made one after another.
+"""Decide whether launches can be alive at once (a *heat*), or must be made one after another.
 
 Some machines cannot keep several launches alive at once: a device admits one process only, memory is too
-small for all of them, or a batch system lets a job start one program at a time. That is no fault of a
-setting, and it is seen in a heat alone. So if launches fail in a heat before any heat here has succeeded, all
-launches of it are repeated one after the other; if the failed ones end well then, heats are given up here.
+small for all of them, or a batch system lets a job start one program at a time. Launches then fail in a heat,
+although their settings are not at fault. So if launches fail in a heat, and no heat has succeeded on this
+machine before, all launches of the failed heat are repeated one after the other. If the launches that failed
+end well this time, and the same happens in another heat, no more heats are made on this machine.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,9 +18,11 @@ from autotune.probe.protocol import NO_HEAT
 APART = "launched apart"  # Prefix of the note on a launch that was made alone because a heat is impossible.
 
 _FOR_MEMORY = ("SIGKILL", "OUT_OF_MEMORY")
-"""Words in the reason of a failed launch which suggest that it was killed for lack of memory; then heats may
-be impossible even if an earlier heat has succeeded."""
-_IN_VAIN = 2  # Number of heats that fail in this way before no more are tried: one may be chance.
+"""Words in the reason of a failed launch which suggest that the launch was killed for lack of memory. If a
+reason contains one of them, heats may be impossible even if an earlier heat has succeeded."""
+_IN_VAIN = 2
+"""Number of heats whose launches fail only together after which no more heats are made; a single failure may
+be chance."""
 
 Entrant = TypeVar("Entrant")
 
@@ -69,7 +72,7 @@ class HeatsHere:
         return tuple(replace(o, notes=(*o.notes, f"{APART}: {why}")) for o in repeated)
 
     def _suspicion(self, together: Sequence[Observation]) -> str:
-        """Return why heats may be impossible here, from how the launches ended; empty without a reason."""
+        """Return the failure in words that suggests that heats are impossible here; empty if none does."""
         reasons = [o.reason for o in together if o.status in (Status.CRASHED, Status.TIMEOUT)]
         impossible = [o.reason for o in together if NO_HEAT in o.reason]
         memory = [reason for reason in reasons if any(word in reason for word in _FOR_MEMORY)]
@@ -77,6 +80,6 @@ class HeatsHere:
 
 
 def why_apart(observation: Observation) -> str:
-    """Return why a launch of a heat was made alone; empty if it was not made alone, or has no heat."""
+    """Return why a launch of a heat was made alone; empty if it was made in its heat, or belongs to none."""
     notes = (note for note in observation.notes if note.startswith(APART))
     return next(notes, "").removeprefix(f"{APART}: ")

@@ -31,7 +31,7 @@ from autotune.stacks.ports import Launcher, Placement
 from autotune.stacks.stack import Stack
 
 _MEASURED = ("collective:", "pattern:")
-"""Prefixes of requirements that concern the scenario and not the machine: what is measured."""
+"""Prefixes of the requirements on what the scenario measures; the other requirements concern the machine."""
 _LOOK_S = 0.25
 """Time in seconds for which a machine is watched before anything is launched."""
 Finding = tuple[str, str]  # A line that ``doctor`` shows: (subject, finding).
@@ -48,18 +48,19 @@ class Bench:
     placement: Placement  # Nodes and cores of the ranks, unless a trial sets a mapping.
     description: str  # The software that is measured, such as MPI and UCX versions, in one line.
     stack: Stack | None = None
-    """The MPI that is launched; None: there is none, and parameter files have no effect."""
+    """The MPI that is launched; None: no MPI is launched, so parameter files have no effect."""
     findings: tuple[Finding, ...] = ()  # Findings about the place, for ``doctor``.
     chosen: str = ""  # Which launcher was chosen and why, if the user named none; else empty.
     stamp: Stamp = field(default_factory=Stamp)
-    """Mark on all results from this place if no real MPI runs here, as with a model or a table."""
+    """Mark that all results from this place carry if they come from a model or a recorded table, and not from
+    a real MPI."""
     collective: tuple[str, ...] = ()
     """The only collectives that can be measured here, as with a recorded table; empty: any."""
     sizes: tuple[int, ...] = ()  # The only message sizes that can be measured here; empty: any.
     has_defaults: bool = True
-    """Whether the stack's defaults can be launched; without them nothing is compared."""
+    """Whether the stack's defaults can be launched; if not, there is no baseline and no verification."""
     knobs: Space | None = None
-    """With ``space=discover``: the parameters that the stack declares, besides ``space``."""
+    """With ``space=discover``: the parameters that the stack declares, besides ``space``; else None."""
     at_once: bool = False  # Whether several launches can be alive at once on the same cores, in turns.
     launched_by: Mapping[str, Any] = field(default_factory=dict)
     """Configuration from which the same launcher can be made again; empty: the default launcher."""
@@ -95,25 +96,26 @@ class Compose(Protocol):
 
     @property
     def origin(self) -> Mapping[str, Any]:
-        """Return the scenario's name and the launcher, by which another process can make the same again."""
+        """Return the names of scenario and launcher, from which another process can make an equal bench."""
 
     def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Bench]:
-        """Return scenario and bench; ``launches`` says whether anything will be launched on the bench.
+        """Return the scenario and the bench of a configuration.
 
-        If nothing will be launched, the launcher does not prepare itself.
+        ``launches`` says whether anything will be launched on the bench. If not, the launcher does not
+        prepare itself.
         """
 
 
 def mpi_bench(scenario: Scenario, connect: Callable[[Installation], Launcher]) -> Bench:
-    """Return the bench of a real MPI: find and query it, and reduce the space to what it supports.
+    """Find and query a real MPI, and return its bench, whose space has only what this MPI supports.
 
     Args:
         scenario: The request.
         connect: Makes the launcher of an installation.
 
     Raises:
-        StackError: no MPI is found, or it fails; or the scenario forces an algorithm that the conformance
-            table does not clear (it was never checked, or failed).
+        StackError: no MPI is found, or the MPI fails; or the scenario forces an algorithm that the
+            conformance table does not clear (the algorithm was never checked, or failed the check).
         SpaceError: the space cannot be read, or a fixed value is outside of it.
     """
     place = placement(scenario)
@@ -171,7 +173,10 @@ def _without_measured(parameter: Parameter) -> Parameter:
 
 
 def machine_now() -> tuple[Finding, ...]:
-    """Watch this machine for a moment and return its other load; empty if the kernel has no counters."""
+    """Watch this machine for a moment and return the load of other processes as a finding.
+
+    The result is empty if the kernel has no counters.
+    """
     counts_before, began_s = counters(), time.process_time()
     time.sleep(_LOOK_S)
     counts_after, own_s = counters(), time.process_time() - began_s
@@ -209,7 +214,7 @@ def check_cores(scenario: Scenario) -> None:
 
 
 def placement(scenario: Scenario) -> Placement:
-    """Return the placement of the ranks; if the scenario sets none, one rank on each core of this machine.
+    """Return the placement of the ranks; by default each core has one rank, and a job at least two.
 
     Raises:
         ScenarioError: there are fewer ranks than nodes.

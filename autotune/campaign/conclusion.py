@@ -1,4 +1,4 @@
-"""Draw conclusions from the history of a campaign, computed once (data flow: recommend)."""
+"""Compute everything that the history of a campaign shows, in one place (data flow: recommend)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -27,11 +27,11 @@ class Conclusion:
     baseline: Envelope  # Times of the stack's own defaults, by (collective, ranks, message size).
     effects: tuple[Effects, ...]
     """The screening's analyses, one for each objective; empty until the screening is complete."""
-    screening: ScreeningResult | None  # The decision on each factor; None without a complete screening.
+    screening: ScreeningResult | None  # The decision on each factor; None until the screening is complete.
     verdict: Verdict | None  # The result of the verification; None before its first launch.
     recommendation: Recommendation | None
-    """The best setting, as verified if a verification has run; None before any setting was measured at all
-    sizes."""
+    """The best setting, with the result of the verification if one has run; None until some setting was
+    measured at all sizes."""
     choices: tuple[Choice, ...] = ()  # Settings that may be exported, the recommendation first.
 
     @property
@@ -39,7 +39,7 @@ class Conclusion:
         """Return the geometric mean of the speed-ups over all sizes, and its 95 % interval.
 
         The values come from fresh launches (made for the verification) if there are any, else from the
-        search. All values are NaN without a recommendation that has gains.
+        search. All values are NaN if there is no recommendation, or if it has no gains.
         """
         recommended = self.recommendation
         if recommended is None or not recommended.gains:
@@ -47,21 +47,27 @@ class Conclusion:
         return recommended.speedup, speedup_interval(recommended)
 
     def against(self, point: Point) -> str:
-        """Return the verification's objection to a setting; empty without one, or if it was not launched."""
+        """Return the verification's objection to a setting.
+
+        The result is empty if there is no objection, or if the verification did not launch the setting.
+        """
         rounds = self.verdict.rounds if self.verdict else ()
         return next((r.against for r in reversed(rounds) if r.setting.point == point), "")
 
     @property
     def harmless(self) -> Recommendation | None:
-        """Return the best verified setting that makes no call slower that it was not tuned for, else None."""
+        """Return the best verified setting that slows down none of the calls for which it was not tuned.
+
+        Return None if there is no such setting.
+        """
         choice = self.choice(ChoiceKind.HARMLESS)
         return None if choice is None else choice.recommendation
 
     def choice(self, kind: ChoiceKind) -> Choice | None:
         """Return the choice of a kind; None if there is none.
 
-        Without a profile of calls there is no choice by profile. The recommendation also is the harmless
-        choice, unless it makes other calls slower.
+        There is a choice by profile only if the user gave a profile of calls. The recommendation is also the
+        harmless choice, unless it slows down calls for which it was not tuned.
         """
         match = next((choice for choice in self.choices if choice.kind is kind), None)
         if match is None and kind is ChoiceKind.HARMLESS and self.choices and not self.choices[0].harms:
@@ -103,7 +109,7 @@ def conclude(campaign: CampaignSpec, history: History, date: str) -> Conclusion:
 
 
 def under(campaign: CampaignSpec, history: History, point: Point, date: str) -> Recommendation | None:
-    """Return the search's recommendation under one job-wide setting; None if that was not measured."""
+    """Return the search's recommendation with one job-wide setting; None if that setting was not measured."""
     one_row = dialect(campaign.space.stack).one_row
     comparable = at_one_moment(history)
     listed = recommendations(campaign.objectives, campaign.space, comparable, one_row, also=(point,))

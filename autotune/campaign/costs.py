@@ -19,7 +19,7 @@ class Share:
     launches: int  # Number of launches planned.
     most: int  # Largest number of launches, if the verification has to try further settings.
     launch_s: float = 0.0
-    """Time for which each launch measures, in seconds; starting and ending it comes on top."""
+    """Time for which each launch measures, in seconds, without the time for its start and its end."""
 
     limit_s: float = math.inf
     """Time limit of the phase in seconds, which may end it before all its launches are made."""
@@ -30,7 +30,11 @@ class Share:
         return str(self.launches) if self.launches == self.most else f"{self.launches} to {self.most}"
 
     def hours(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[float, float]:
-        """Return the node-hours if launches last only as long as they measure, and if all time out."""
+        """Return the smallest and the largest number of node-hours of the phase.
+
+        The smallest number assumes that each planned launch lasts ``launch_s`` seconds, the largest one that
+        as many launches as possible are made and that all of them last ``timeout_s`` seconds.
+        """
         return self.launches * nodes * launch_s / 3600, self.most * nodes * timeout_s / 3600
 
     def row(self, nodes: int, launch_s: float, timeout_s: float) -> tuple[str, str, str]:
@@ -42,15 +46,17 @@ class Share:
 def shares(strategy: Strategy) -> tuple[Share, ...]:
     """Return the phases of a campaign with their launches.
 
-    A round of the verification ends earlier if fewer launches are conclusive. If its setting is not
-    confirmed, another round verifies the next best one.
+    A round of the verification ends early if fewer launches suffice for a decision. If a round does not
+    confirm its setting, the next round verifies the next best setting.
     """
     plan, scenario = strategy.plan(), strategy.campaign.scenario
     n_screening = plan.design.n_runs if plan.design and not strategy.discovery else 0
     search = max(0, plan.budget.launches - plan.n_baseline - n_screening)
     discovery = strategy.discovery.design.launches if strategy.discovery else 0
     baseline = plan.n_baseline
-    if strategy.campaign.heats:  # each heat has one launch of the default; the search proposes one at a time
+    # Each heat (launches that are alive at once) adds a launch of the default. A heat of the search is
+    # expected to have one setting.
+    if strategy.campaign.heats:
         plots = plan.design.whole_plots if plan.design and n_screening else ()
         heat_rounds = [discovery, *(len(list(rows)) for _, rows in groupby(plots))]
         baseline += baseline + search + sum(math.ceil(n / SETTINGS_PER_HEAT) for n in heat_rounds)
@@ -62,7 +68,7 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
     total_s = scenario.budget.total_seconds or math.inf
     limits = {
         "discovery": min(scenario.discover.seconds or math.inf, total_s / 2)
-    }  # the limit of ``Discovery``
+    }  # ``Discovery`` itself keeps this limit
     return (
         *(
             Share(phase, n, n, discover_s if phase == "discovery" else probe_s, limits.get(phase, math.inf))
@@ -74,7 +80,10 @@ def shares(strategy: Strategy) -> tuple[Share, ...]:
 
 
 def _starts(plan: Plan) -> tuple[Share, ...]:
-    """Return the phase of launches that only start and check results; a failure makes more necessary."""
+    """Return the phase of launches that only start and check results; empty if no such launch is needed.
+
+    The largest number of launches in the phase allows for one failure.
+    """
     if plan.verifier is None:
         return ()
     launches, rate = plan.verifier.design.setting_launches, plan.verifier.design.max_failures
@@ -93,7 +102,7 @@ def planned(campaign: CampaignSpec) -> tuple[Phase, ...]:
 
 
 def _most(plan: Plan, planned_before: int) -> int:
-    """Return the number of launches of all rounds, as far as ``budget.total_launches`` has room for them."""
+    """Return the largest number of launches of the verification that ``budget.total_launches`` allows."""
     limit = plan.verifier.design.most if plan.verifier else 0
     total = plan.budget.total_launches
     return limit if total is None else min(limit, total - planned_before)

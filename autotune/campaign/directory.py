@@ -1,7 +1,7 @@
 """Read a campaign's directory, for the commands and the report that show a campaign (data flow: journal).
 
-Everything comes from the journal, so it can be read while the campaign runs, after it was killed, and on a
-machine without any MPI.
+Everything comes from the journal, so a directory can be read while its campaign runs, after the campaign was
+killed, and on a machine without any MPI.
 """
 
 import sys
@@ -140,7 +140,7 @@ def start_over(scenario: Scenario) -> None:
 
     Raises:
         UserError: the directory exists and is not a campaign.
-        LockedError: another process is writing it.
+        LockedError: another process is writing the campaign's journal.
     """
     directory = scenario.directory
     if not scenario.campaign.fresh or not directory.exists():

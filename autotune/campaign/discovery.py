@@ -1,7 +1,12 @@
-"""Discover which of many parameters matter: next trial and result, from the history (data flow: screening).
+"""Discover which of many parameters matter, by launches that change several at once (data flow: screening).
 
-A launch of a discovery sets one point (the job-wide values), leaves every per-call choice to the stack, and
-is short. Its cost is not part of the search's budget.
+The next trial and the result are functions of the history. A launch of a discovery sets one point (the
+job-wide values), leaves every per-call choice to the stack, and is short. Its cost is not part of the
+search's budget.
+
+Notation: a *level* is a value of a parameter, and a *change* is a level other than the parameter's default.
+An *arm* is a value that enables a whole group of parameters, such as ``pml=ucx``; these parameters are tried
+together with that value. The first arm is the default, which sets nothing.
 """
 
 import math
@@ -36,14 +41,13 @@ from autotune.space import Parameter, Point, Space, Value
 from autotune.space.joined import narrowed
 
 _CROWD = 8
-"""Number of parameters that a value of another parameter must enable to become an arm of the discovery: a
-value, such as ``pml=ucx``, with which a whole group of parameters is tried."""
+"""Least number of parameters that a value of another parameter must enable in order to become an arm."""
 _ADDS = 0.005
-"""Mean gain over the sizes, in ln of the time, above which a further level (value of a parameter) is added to
-those already chosen."""
+"""Least mean gain over the sizes, in ln of the time, for which a further level is added to the levels that
+are already chosen."""
 _RESOLVED = 0.05
-"""Mean gain over the sizes, in ln of the time, below which a verification may be inconclusive: a verification
-aims to resolve half of its margin."""
+"""Mean gain over the sizes, in ln of the time, below which a verification may be inconclusive. It is half of
+the default margin of a verification, which is what a verification aims to resolve."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Discovery:
 
     @cached_property
     def settings(self) -> tuple[Mapping[str, Value], ...]:
-        """Return the setting that selects each arm; the first one is the default, which sets nothing."""
+        """Return the setting that selects each arm; that of the first arm, the default, is empty."""
         crowded = [
             {p.name: value}
             for p in self.space.job
@@ -70,12 +74,12 @@ class Discovery:
 
     @cached_property
     def bases(self) -> tuple[Point, ...]:
-        """Return the complete point of each arm without any change."""
+        """Return, for each arm, the complete point of a launch without any change."""
         return tuple(self.space.complete(dict(setting)) for setting in self.settings)
 
     @cached_property
     def arms(self) -> tuple[Arm, ...]:
-        """Return the arms (values that enable a group of parameters), each with its possible changes."""
+        """Return the arms, each with its possible changes."""
         gates = {name for setting in self.settings for name in setting}
         return tuple(
             self._arm(setting, base, gates) for setting, base in zip(self.settings, self.bases, strict=True)
@@ -98,7 +102,7 @@ class Discovery:
         return next(self.next_trials(history, seed, time), None)
 
     def next_trials(self, history: History, seed: int, time: TimeLeft = PLENTY) -> Iterator[Trial]:
-        """Yield the next trials, as far as none depends on another's result, so that all may run at once."""
+        """Yield the next trials that may run at once, because none depends on the result of another."""
         observations = history.of(Phase.DISCOVERY).observations
         if observations and history.observations[-1].trial.phase is not Phase.DISCOVERY:
             return  # the campaign has gone on to its next phase, so the discovery is over
@@ -121,7 +125,8 @@ class Discovery:
                 note=str(stage),
                 timeout_s=timeout_s,
             )
-            # The design evaluates curves only every few runs, so until then an earlier curve serves.
+            # This run has no curve (times at all sizes) yet. The design evaluates curves only every few runs,
+            # so an earlier curve of the same arm takes its place until then.
             curve = next((r.curve for r in reversed(runs) if r.arm == run.arm and r.ok), ())
             runs.append(replace(run, curve=curve))
             planned_runs.append(run)
@@ -155,16 +160,16 @@ class Discovery:
         return max(0.0, self._limit_s(spent_s, time.all_s + now_s) - now_s)
 
     def _limit_s(self, spent_s: float, remaining_s: float) -> float:
-        """Return the time limit of a cycle: half of the remaining time, since the search needs as much."""
+        """Return the time limit of a cycle: at most half of the remaining time; the search needs the rest."""
         discovery_s = math.inf if self.options.seconds is None else self.options.seconds - spent_s
         return min(discovery_s, remaining_s / 2)
 
     def _promising(self, history: History) -> bool:
-        """Whether a confirmed change gains, without a loss at any size, more than a verification may miss.
+        """Whether a confirmed change gains more than a verification may miss, and loses at no size.
 
-        An arm also counts if it gains as much on the whole, together with the best level confirmed in it: the
-        search can find out, with rules and experts' settings, whether its losses at single sizes are
-        avoidable.
+        An arm counts, too, if it gains as much on the average over the sizes, together with the best level
+        that was confirmed in it. An arm may lose at single sizes, since the search can find out, with rules
+        and experts' settings, whether these losses are avoidable.
         """
         findings = self.found(history)
         gains = [float(np.mean(e.log_ratio)) for e in self._harmless(findings)]
@@ -210,11 +215,11 @@ class Discovery:
     def suggested(self, findings: DiscoveryResult, space: Space) -> tuple[Point, ...]:
         """Return the points to search first.
 
-        The first one combines the harmless changes of the default arm. For each arm follow three points: the
-        best active levels of its factors whose gains add up, the one level that gains most, and the best
-        active levels of all factors. Levels with the same effect add nothing to each other or exclude each
-        other, so fewer levels may be better. The last points add to the best levels one that there was no
-        time to confirm.
+        The first point combines the harmless changes of the default arm. Then each arm has three points: the
+        best active (confirmed) levels of those factors whose gains add up, the single level that gains most,
+        and the best active levels of all factors. Fewer levels may be better, because levels with the same
+        effect add nothing to each other or exclude each other. Each of the last points takes the best levels
+        of an arm, and adds one level that there was no time to confirm.
         """
         points, unconfirmed_points = [], []
         for arm, setting in enumerate(self.settings):
@@ -233,12 +238,15 @@ class Discovery:
         return tuple(dict.fromkeys(p for p in candidates if p != space.default))
 
     def free(self, findings: DiscoveryResult, space: Space) -> tuple[Point, ...]:
-        """Return one point with the best levels of the default arm that slow down no size; else nothing."""
+        """Return one point with the best levels of the default arm that slow down no size.
+
+        The result is empty if there is no such level.
+        """
         point = space.complete(dict(e.change for e in self._harmless(findings)))
         return (point,) if point != space.default else ()
 
     def _harmless(self, findings: DiscoveryResult) -> tuple[ChangeEffect, ...]:
-        """Return the best level of each factor in the default arm that was not seen slower at any size."""
+        """Return, for each factor of the default arm, the best level that was seen slower at no size."""
         best = {e.change[0]: e for e in _active(findings, 0) if not e.slower}
         chosen_changes, needs = {e.change for e in best.values()}, self.arms[0].needs
         return tuple(e for e in best.values() if needs.get(e.change, frozenset()) <= chosen_changes)
@@ -253,7 +261,7 @@ class Discovery:
         for parameter in self.space.job:
             required = frozenset(self._needs(parameter, base))
             if parameter.name in gates or any(name in gates for name, _ in required):
-                continue  # it belongs to another arm
+                continue  # the parameter belongs to another arm
             for value in _screened_levels(parameter, self.options.levels):
                 changes.append((parameter.name, value))
                 if required:
@@ -293,7 +301,7 @@ def _looks(runs: Sequence[Run]) -> int:
 
 
 def _spent_s(observations: Sequence[Observation]) -> tuple[float, float]:
-    """Return the seconds that launches of a discovery took in earlier cycles, and in the present one."""
+    """Return the seconds that a discovery's launches took in earlier cycles, and in the present cycle."""
     begin = cycle([o.trial.block for o in observations])
     earlier_s, current_s = (
         sum(o.duration_s for o in part) for part in (observations[:begin], observations[begin:])
@@ -313,9 +321,9 @@ def _active(findings: DiscoveryResult, arm: int) -> list[ChangeEffect]:
 def adding_up(effects: Sequence[ChangeEffect], arm_log_ratio: Sequence[float] = ()) -> tuple[Change, ...]:
     """Return the level of an arm that gains most over all sizes, then levels that gain at other sizes.
 
-    If several levels act at the same size, only the largest gain and the largest loss there are expected to
-    count. The loss at the worst size counts as much as the mean gain over all sizes, since it may cancel that
-    gain.
+    If several levels act at the same size, only the largest of their gains and the largest of their losses
+    are expected to take effect there. Levels are chosen for their mean over all sizes and for the loss at the
+    worst size, with equal weight, since that loss may cancel the mean gain.
 
     Args:
         effects: Confirmed effects of levels of the arm, each with one value for each size.
@@ -341,7 +349,10 @@ def adding_up(effects: Sequence[ChangeEffect], arm_log_ratio: Sequence[float] = 
 
 
 def _screened_levels(parameter: Parameter, max_levels: int) -> tuple[Value, ...]:
-    """Return the levels of a parameter to screen, evenly chosen; the search may try the others."""
+    """Return the levels of a parameter to screen, spread evenly over its values.
+
+    The search may try the other levels.
+    """
     alternatives = [v for v in parameter.values if v != parameter.default]
     if len(alternatives) <= max_levels:
         return tuple(alternatives)
@@ -356,6 +367,9 @@ def curve_in(observation: Observation) -> tuple[float, ...]:
 
 
 def slots_of(history: History) -> tuple[Slot, ...]:
-    """Return the slots (collective, communicator size, message size) of a discovery, in effects' order."""
+    """Return the slots (collective, communicator size, message size) that a discovery measured, sorted.
+
+    The values of an effect are in this order.
+    """
     estimates = chain.from_iterable(o.usable for o in history.of(Phase.DISCOVERY))
     return tuple(sorted({slot_of(estimate.cell) for estimate in estimates}))

@@ -14,11 +14,12 @@ from autotune.stacks.ports import LaunchOutcome, LaunchRequest, Rendering
 class Entrant:
     """Represent a trial in a heat (launches that are alive at once and measure in turns).
 
-    It has several launches if the library reads the swept choice only once, when it starts.
+    An entrant has several launches if the library reads the choice that the trial sweeps only once, at its
+    start.
     """
 
-    maker: Launches  # The observer whose trial it is.
-    trial: Trial  # The trial to launch.
+    maker: Launches  # The observer that makes the trial's launches.
+    trial: Trial
     parts: tuple[Rendering, ...]  # The rendering of each launch.
     folders: tuple[Path, ...]  # The directory of each launch.
 

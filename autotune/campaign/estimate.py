@@ -62,7 +62,7 @@ def granted_s(plan: Plan, history: History, elapsed_s: float) -> float:
 
 
 def divided(plan: Plan, history: History, remaining_s: float, searched_s: float) -> TimeLeft:
-    """Return the time left before the verification: the remaining time without the share reserved for that.
+    """Return the remaining time without the share that is reserved for the verification.
 
     Args:
         plan: The plan of the campaign.
@@ -83,7 +83,7 @@ def divided(plan: Plan, history: History, remaining_s: float, searched_s: float)
 
 
 def remaining_s(campaign: CampaignSpec, history: History) -> float:
-    """Estimate the seconds to the end of a campaign from its launches alone; infinite before the first."""
+    """Estimate the seconds to the end of a campaign from its launches alone; infinite without launches."""
     strategy, took = Strategy(campaign), defaultdict[Phase, list[float]](list)
     budget_s = granted_s(strategy.plan(history), history, sum(o.duration_s + o.queue_s for o in history))
     history = at_one_moment(history)
@@ -97,7 +97,7 @@ def remaining_s(campaign: CampaignSpec, history: History) -> float:
 def _verification(plan: Plan, history: History) -> int:
     """Return the expected number of further launches of the verification.
 
-    It is the rest of the first round, and more only once that round is over.
+    During the first round it is the rest of that round. Afterwards it is at most two blocks.
     """
     if plan.verifier is None:
         return 0
@@ -106,7 +106,7 @@ def _verification(plan: Plan, history: History) -> int:
         return round_launches - n_launched
     if len(history.of(Phase.STARTS)):
         return 0
-    # A setting that is still inconclusive seldom uses all the launches it may have: expect two more blocks.
+    # A setting that is still inconclusive seldom uses all the launches that it may have.
     return min(plan.verifier.launches_left(history), 2 * plan.verifier.design.each)
 
 

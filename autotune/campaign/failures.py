@@ -3,11 +3,12 @@
 A launch can fail because of its machine rather than of its point (the job-wide values). So a point whose
 failure may be temporary, or whose curve has a gap because of a wrong result, is launched once more as soon as
 another launch has ended well. If several points in a row fail, a launch of the untouched stack (with the
-MPI's own defaults) shows whether the machine still works; if that fails too, the failures are no evidence
-about their points. A time limit makes a launch that hangs cost only a multiple of those that did not.
+MPI's own defaults) shows whether the machine still works; if that launch fails too, the failures are no
+evidence about their points. A time limit ends a launch that hangs after a multiple of the time that the
+longest launch took.
 
 A launch is lost if its job was cancelled, preempted or revoked, a node died, or somebody ended its launcher.
-That says nothing about its point, so the launch is made again at once (``campaign.lost``). A launch that is
+A loss says nothing about the point, so the launch is made again at once (``campaign.lost``). A launch that is
 lost ``RULE.attempts`` times in a row may itself kill its nodes: it is recorded as lost, and counts as failed.
 """
 
@@ -27,27 +28,27 @@ class FailureRule:
 
     attempts: int = 3
     """Least number of launches of the untouched stack that must fail in a row before the machine counts as
-    broken; also the number of lost attempts at a launch after which it counts as failed."""
+    broken; also the number of lost attempts at a launch after which the launch counts as failed."""
     false_alarm: float = 0.01
-    """Chance of ending a campaign although its machine fails no more often than before."""
+    """Accepted probability of ending a campaign although its machine fails no more often than before."""
     in_a_row: int = 3
-    """Number of points that must fail in a row before the machine is suspected; it doubles each time the
-    machine then turns out to work. Also the number of points with some value, none of them applied as
-    requested, after which the value counts as one that cannot be applied here."""
+    """Number of points that must fail in a row before the machine is suspected; it doubles each time that the
+    suspected machine turns out to work. Also the number of points with the same value that must fail because
+    they were not applied as requested before the value counts as one that cannot be applied here."""
     in_vain: int = 2
-    """Second tries may fail as often as they succeed, and this many times more; then no more are made."""
-    share_in_vain: float = 0.05  # Share of all launches by which that number of failures is raised.
+    """Number by which failed second tries may exceed successful ones before no more second tries are made."""
+    share_in_vain: float = 0.05  # Share of the number of all launches that is added to ``in_vain``.
     shortest_s: float = 10.0  # Shortest time limit of a launch, in seconds.
     times: float = 8.0
-    """Time limit of a launch as a multiple of the longest launch that ended well: a busy machine takes
-    several times as long, and a launch that hangs costs no more than this."""
+    """Time limit of a launch as a multiple of the longest launch that ended well. On a busy machine a launch
+    takes several times as long as usual; a larger multiple would make launches that hang more costly."""
 
 
 RULE = FailureRule()
 
 
 def second_try(history: History) -> Trial | None:
-    """Return the first trial whose failure may be temporary and that was not repeated yet; None without one.
+    """Return the first trial whose failure may be temporary and that was not repeated yet, else None.
 
     If most second tries fail too, failures here are not temporary, and no more second tries are made.
     """
@@ -69,7 +70,7 @@ def second_try(history: History) -> Trial | None:
 
 
 def first_tries(history: Iterable[Observation]) -> tuple[Observation, ...]:
-    """Return the observations, with each second try that ended well in place of the first one."""
+    """Return the observations of first tries, or of their second tries where these ended well."""
     tries = tuple(history)
     numbers, succeeded = {o.trial.number for o in tries}, {o.trial.repeats: o for o in tries if o.ok}
     return tuple(succeeded.get(o.trial.number, o) for o in tries if o.trial.repeats not in numbers)
@@ -108,8 +109,9 @@ def suspect(history: History) -> bool:
 def broken(history: History) -> bool:
     """Whether the machine has to be repaired before anything else is launched.
 
-    That is so once as many launches in a row have failed, of the untouched stack or of both sides of a
-    verification, as ``_more_than_chance`` returns. A campaign that is continued may fail as often again.
+    The machine counts as broken once ``_more_than_chance`` launches in a row have failed: launches of the
+    untouched stack, or of both sides of a verification. If the campaign is then continued, the machine counts
+    as broken again after the same number of further failures.
     """
     if not any(o.ok for o in history):
         return len(history.of(Phase.BASELINE)) % RULE.attempts == 0 < len(history.of(Phase.BASELINE))
@@ -160,11 +162,11 @@ def applicable(space: Space, history: Iterable[Observation]) -> Space:
 
 
 def never_applied(space: Space, history: Iterable[Observation]) -> dict[tuple[str, Value], str]:
-    """Return the values that no launch applied as requested, as (parameter, value), each with the reason.
+    """Return the values that no launch applied as requested, as pairs (parameter, value) with a reason.
 
-    If the launches had several such values, the value that most of them share is at fault, or on a tie that
-    of the earlier parameter: parameters that depend on it fail with it. The other values are then judged by
-    their remaining launches.
+    If launches have several such values, the value that occurs in most of these launches is at fault. If two
+    values occur equally often, it is that of the earlier parameter, since parameters that depend on that one
+    fail with it. The other values are then judged by the launches without the value at fault.
     """
     launches = [o for o in history if o.trial.phase in (Phase.SCREENING, Phase.SEARCH)]
     removed: dict[tuple[str, Value], str] = {}
@@ -194,7 +196,7 @@ def never_applied(space: Space, history: Iterable[Observation]) -> dict[tuple[st
 
 def limit_s(scenario: Scenario) -> float:
     """Return the time limit of a launch in seconds that applies however long other launches took."""
-    # Besides the timed part a launch starts ranks, warms cells up and checks results.
+    # A launch also takes time to start ranks, to warm up each call and to check results.
     return scenario.launch.timeout_s or 60.0 + 5 * scenario.probe.budget_s
 
 
@@ -206,7 +208,7 @@ def enough_s(longest_s: float) -> float:
 def with_time_limit(trial: Trial, scenario: Scenario, space: Space, history: History) -> Trial:
     """Return the trial with a time limit from similar launches, unless the scenario sets one.
 
-    A trial that is repeated has twice that limit.
+    A trial that repeats a failed one has twice that limit.
     """
     similar = history.of_points(space) if trial.subject is Subject.SWEEP else history
     durations_s = [o.duration_s for o in similar if o.ok and o.trial.phase is not Phase.DISCOVERY]
@@ -217,7 +219,11 @@ def with_time_limit(trial: Trial, scenario: Scenario, space: Space, history: His
 
 
 def _final(observation: Observation) -> bool:
-    """Whether a repetition is useless: the failure is permanent, or wrong results left no slot empty."""
+    """Whether repeating a launch is useless.
+
+    It is useless if the failure is permanent. If only some results were wrong, it is useless if every slot
+    (collective, communicator size, message size) with a wrong result also has the time of another choice.
+    """
     if not observation.ok:
         return not observation.status.may_pass
     wrong = {slot_of(e.cell) for e in observation.estimates if e.status is Status.WRONG_RESULT}
@@ -229,7 +235,7 @@ def _untouched(run: list[Observation]) -> int:
 
 
 def _points(run: list[Observation]) -> int:
-    """Return the number of different points among these launches, not counting the baseline."""
+    """Return the number of different points among these launches, without those of the baseline."""
     return len({o.trial.point for o in run if o.trial.phase is not Phase.BASELINE})
 
 

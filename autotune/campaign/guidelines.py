@@ -1,4 +1,4 @@
-"""Performance guidelines (such as allreduce ≤ reduce + bcast) that a campaign's own launches violate."""
+"""Test performance guidelines, such as allreduce ≤ reduce + bcast, on a campaign's own launches."""
 
 from autotune.campaign.spec import CampaignSpec
 from autotune.history.trial import History

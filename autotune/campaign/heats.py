@@ -24,7 +24,7 @@ from autotune.stacks.ports import LaunchOutcome
 
 @runtime_checkable
 class Modelled(Protocol):
-    """Define an observer that computes launches by a model, also those that share a moment."""
+    """Define an observer that computes launches by a model, including launches at the same moment."""
 
     @property
     def at_once(self) -> bool:
@@ -55,14 +55,14 @@ def at_once(*sides: Observer) -> bool:
 def observe_heat(entrants: Sequence[tuple[Observer, Trial]]) -> tuple[Observation, ...]:
     """Launch some trials at once, each by its observer, and let them measure in turns.
 
-    Returns one observation for each trial. The trials may be of different MPIs. A heat is made again if
+    Return one observation for each trial. The trials may be of different MPIs. A heat is made again if
     something outside of it ended one of its launches. Where a heat turns out to be impossible, launches are
     made one after the other, and their notes say so (``campaign.apart``).
 
     A launch that fails does not end the others. The duration of the heat is divided equally among them.
 
     Raises:
-        StackError: nothing can be launched at all, or some of these cannot be launched at once.
+        StackError: nothing can be launched at all, or some of these trials cannot be launched at once.
         SpaceError: the stack cannot express a parameter or a value of the space.
         Interrupted: the user ended the campaign; nothing of the heat is left running.
     """
@@ -105,7 +105,8 @@ def _launched(entrants: Sequence[Entrant]) -> list[LaunchOutcome]:
     folder = make_empty(first.maker.directory / "heats" / f"{first.trial.number:04d}").absolute()
     jobs = [(entrant, part) for entrant in entrants for part in range(len(entrant.parts))]
     seconds = sum(entrant.seconds for entrant in entrants)
-    # The first turn checks results and warms up, which takes half a minute over 200 Mbit/s beside other work.
+    # The limit of a turn is that of a whole launch: the first turn checks results and warms up, which takes
+    # half a minute over a network of 200 Mbit/s beside other work.
     limit_s = max(entrant.maker.measurement.timeout_s for entrant in entrants)
     heat = Heat(
         str(folder), secrets.token_hex(16), 0, len(jobs), seconds, first.trial.seed, turn_limit_s=limit_s

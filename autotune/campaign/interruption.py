@@ -1,7 +1,8 @@
 """Remember the request to end a campaign, and act on it at a moment when nothing is lost.
 
-An exception that a signal handler raises can fall into a destructor or a callback of some library, where it
-is swallowed, and the campaign would run on. So handlers only record the request, and wake up whoever waits.
+An exception that a signal handler raises can occur inside a destructor or a callback of some library, which
+swallows the exception, so that the campaign would run on. So handlers only record the request, and wake up
+code that waits.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ def heeded(*signals: signal.Signals) -> Iterator[None]:
     """
     awake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     wishing = {number: signal.getsignal(number) for number in (*SIGNALS, *signals)}
-    # A handler that was not installed from Python is None; it could not be restored, so it stays.
+    # A handler that was not installed from Python is None; it is kept, since it could not be restored.
     former = {number: was for number, was in wishing.items() if was not in (signal.SIG_IGN, None)}
     _pipes.append(awake)
     previous = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -70,7 +71,7 @@ def check() -> None:
 
 
 def alarm() -> int | None:
-    """Return a file descriptor that becomes readable when a signal arrives, so that ``check`` may be called.
+    """Return a file descriptor that becomes readable when a signal arrives, the moment to call ``check``.
 
     Return None outside of ``heeded``, where signals are not handled.
     """

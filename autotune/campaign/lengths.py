@@ -1,8 +1,10 @@
-"""Choose how long the launches of a heat (alive at once, in turns) measure, from the heats made so far.
+"""Choose how long the launches of a heat measure, from the heats made so far.
 
-The notation is that of ``measure.two_stage``: launches of one setting in several heats are one group for each
-cell, with the ratio to the untouched launch of the same heat as their estimate. All cells of a launch share
-its time, so the variances of cells are averaged.
+The launches of a *heat* are alive at once and measure in turns; one of them is *untouched*: it has the MPI's
+own defaults. The best length follows from ``measure.two_stage``. There a launch's estimate is the ratio of
+its time to that of the untouched launch of the same heat, in one cell (collective, communicator size, message
+size and per-call choice). A group has the launches of one setting in several heats, in one cell. All cells of
+a launch share its time, so the variances of the cells are averaged.
 """
 
 import math
@@ -19,10 +21,11 @@ from autotune.scenario import Scenario
 
 
 def with_length(trials: tuple[Trial, ...], history: History, scenario: Scenario) -> tuple[Trial, ...]:
-    """Return the trials of a heat, each with the time that it measures; unchanged where too little is known.
+    """Return the trials of a heat, each with the time for which it measures.
 
-    The time is at least that of a launch of a discovery, which is meant to be short, and at most
-    ``probe.budget_s``. In a heat of a discovery the default measures as long as the other launches.
+    The trials are returned unchanged if they are no heat, or if earlier heats show too little. The time is at
+    least ``discover.probe_s`` and at most ``probe.budget_s``. In a heat of a discovery every launch, also the
+    default's, measures for ``discover.probe_s``.
     """
     if not trials or not trials[0].heat:
         return trials
@@ -37,7 +40,7 @@ def with_length(trials: tuple[Trial, ...], history: History, scenario: Scenario)
 
 @latest
 def _best_s(history: History) -> float:
-    """Return the best length of a launch in seconds, by all heats made so far; NaN with too few of them."""
+    """Return the best length of a launch in seconds, by all heats made so far; NaN after too few heats."""
     groups: dict[Hashable, list[Launched]] = defaultdict(list)
     fixed_s: list[float] = []
     for launches in _heats(history):
@@ -54,7 +57,7 @@ def _best_s(history: History) -> float:
                 if reference := default.get(Cell(e.cell.collective, e.cell.comm_size, e.cell.message_bytes)):
                     groups[setting, e.cell].append(_ratio(e, reference, o.extra[TIMED]))
     variances = components(groups.values())
-    independent = len(_heats(history)) - 1  # cells of one launch share its deviation, so count heats
+    independent = len(_heats(history)) - 1  # cells of a launch deviate together, so count heats
     if variances is None or min(variances.freedom, independent) < FREEDOM:
         return math.nan
     return best_length_s(median(fixed_s), variances)

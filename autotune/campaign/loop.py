@@ -48,7 +48,8 @@ class CampaignLoop:
     _shown: set[Phase] = field(default_factory=set)
     _took: defaultdict[Phase, list[float]] = field(default_factory=lambda: defaultdict(list))
     _discovery_s: float = 0.0
-    """Time of the discovery in seconds, with the time between its launches; it has its own budget."""
+    """Time that the discovery took, in seconds, including the time between its launches. The discovery has a
+    budget of its own."""
 
     _has_narrowed: bool = False  # Whether the discovery's decisions are in the store.
 
@@ -57,7 +58,7 @@ class CampaignLoop:
         self._has_narrowed = self.strategy.campaign.narrowing is not None
 
     def run(self, history: History | None = None, unobserved: Sequence[Trial] = ()) -> History:
-        """Launch trials until the budget is used up or no more are worth a launch; return the history.
+        """Launch trials until the budget is used up or no further trial is worthwhile; return the history.
 
         Args:
             history: The history in the store, if the caller has read it; None reads it here.
@@ -98,7 +99,7 @@ class CampaignLoop:
             self._announce(first, comparable, self._left_s(started, history), started, time)
             if not announced:
                 self.store.append(*self._narrowed(), *map(trial_event, trials))
-            most_s = remaining_s + (time.launch_s or math.inf)  # what began in time may last as usual
+            most_s = remaining_s + (time.launch_s or math.inf)  # a launch that begins in time may end late
             near_limit = most_s < (first.timeout_s or limit_s(self.plan.campaign.scenario))
             observations = self._observed(
                 [replace(t, timeout_s=most_s) for t in trials] if near_limit else trials
@@ -106,7 +107,7 @@ class CampaignLoop:
             if not all(o.ok for o in observations):
                 interruption.check()  # a signal that ends the campaign may have ended the launch first
             if near_limit and any(o.status is Status.TIMEOUT for o in observations):
-                self.cut = True  # not its point's fault: a campaign that is continued launches it again
+                self.cut = True  # the setting is not at fault: a continued campaign launches it again
                 break
             took_s = self.clock() - begin
             self._took[first.phase] += [took_s / len(settings)] * len(settings)
@@ -123,7 +124,7 @@ class CampaignLoop:
         return history
 
     def _narrowed(self) -> tuple[dict[str, Any], ...]:
-        """Return the event with the discovery's decisions once they are made; empty if it is written."""
+        """Return the event with the discovery's decisions; empty if there are none yet, or it is stored."""
         narrowing = self.plan.campaign.narrowing
         if narrowing is None or self._has_narrowed:
             return ()

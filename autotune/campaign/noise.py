@@ -1,7 +1,8 @@
 """Report the limits of a campaign's measurements: interference, resolution, values that were not tried.
 
-Notation: launches of one setting differ by σ on the log scale; the mean difference of n fresh launches of
-each side is known to ± z σ √(2/n) with 95 %.
+Notation: σ is the standard deviation of ln of the time between launches of one setting. The verification
+makes n *fresh* launches (after the search) of each side. Their mean difference is known to ± z σ √(2/n) with
+95 %, where z is 1.96.
 """
 
 import math
@@ -26,7 +27,7 @@ from autotune.verification.known import search_noise
 from autotune.verification.sequential import EACH
 
 _ENOUGH = 4
-"""Number of launches of one setting that suffice for an estimate of their spread."""
+"""Least number of launches of one setting, or of pairs of them, from which their spread is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def disturbed(observation: Observation) -> str:
 def remarks(campaign: CampaignSpec, history: History) -> tuple[Remark, ...]:
     """Return the remarks on the noise of a campaign so far.
 
-    There is none for a recorded table, which has no noise of its own.
+    There is no remark on a recorded table, which has no noise of its own.
     """
     if campaign.bench.stamp.kind is BenchKind.REPLAYED:
         return ()
@@ -57,7 +58,7 @@ def remarks(campaign: CampaignSpec, history: History) -> tuple[Remark, ...]:
     fresh_sd, noise = spread(comparable.of(Phase.VERIFY)), search_noise(comparable)
     if (heat_sd := spread_in_heats(history)) is not None:
         candidates.append(resolution(campaign, heat_sd, "launches of one setting in one heat"))
-    elif fresh_sd is not None:  # robust, as in the verdict: one disturbed launch in five does not matter
+    elif fresh_sd is not None:  # a robust spread, on which one disturbed launch in five has no effect
         candidates.append(resolution(campaign, fresh_sd))
     elif noise.repeats > 1:
         candidates.append(resolution(campaign, noise.sd))
@@ -90,9 +91,9 @@ def resolution(
 
 
 def spread(history: History) -> float | None:
-    """Return the spread of launches of one setting from absolute deviations; None with too few launches.
+    """Return the spread of launches of one setting; None with too few launches.
 
-    The spread is a standard deviation on the log scale, estimated by the median absolute deviation.
+    The spread is a standard deviation of ln of the time, estimated by the median absolute deviation.
     """
     deviations = [
         np.abs(logs - np.median(logs, axis=0)) for _, logs, _ in repeated(history) if len(logs) >= _ENOUGH
@@ -103,10 +104,10 @@ def spread(history: History) -> float | None:
 
 
 def spread_in_heats(history: History) -> float | None:
-    """Return the spread of launches of one setting that were alive at once; None with too few of them.
+    """Return the spread of launches of one setting in a heat (alive at once); None with too few launches.
 
     Such launches met the same moments, so the remaining spread comes from properties that each launch keeps
-    until it ends, such as the place of its memory, and from the noise within it.
+    until it ends, such as the place of its memory, and from the noise within each launch.
     """
     groups: dict[tuple[int, Subject, Point], list[Observation]] = defaultdict(list)
     for o in history:
@@ -137,9 +138,10 @@ def _left_out(campaign: CampaignSpec, history: History) -> Remark | None:
 
 
 def untimed(history: History) -> Remark | None:
-    """Return a remark on launches whose time did not suffice for all cells, with the note of the last one.
+    """Return a remark on launches whose time did not suffice to measure all cells.
 
-    Return None if every launch measured all of its cells.
+    A cell is a collective with a communicator size, a message size and a per-call choice. The remark quotes
+    the last of these launches. Return None if every launch measured all of its cells.
     """
     notes = [note for o in history for note in o.notes if NOT_TIMED in note]
     if not notes:
@@ -149,7 +151,10 @@ def untimed(history: History) -> Remark | None:
 
 
 def heats_apart(history: History) -> Remark | None:
-    """Return a remark on launches that could not be made at once as a heat, with a reason; None without."""
+    """Return a remark on launches that could not be made at once (in a heat), with a reason.
+
+    Return None if there are no such launches.
+    """
     reasons = [reason for o in history if (reason := why_apart(o))]
     if not reasons:
         return None

@@ -50,24 +50,25 @@ from autotune.stacks.stack import Stack
 _HEAT_SHARE = 1 / 3
 """Time that a launch measures in a heat (launches that are alive at once and measure in turns), as a share of
 the time of a launch alone. Launches of a heat differ by properties that each keeps until it ends, such as the
-place of its memory: by 2 % on two cores. A third of the time leaves as large an error within a launch."""
+place of its memory: by 2 % on two cores. With a third of the time the error within a launch is as large."""
 
 
 _CHECKED = 6
-"""Number of calls of each cell (one collective, communicator size, message size and algorithm) in a launch
-that only shows whether it fails, after the call whose result is checked. The probe times at least so many."""
+"""Number of timed calls of each cell (one collective, communicator size, message size and algorithm) in a
+launch that only shows whether it fails; the call whose result is checked precedes them. The probe times no
+fewer calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """Describe what every launch measures, and how."""
 
-    probe: ProbeRequest  # Request to the probe; choices and expectations come from each trial.
+    probe: ProbeRequest  # Request to the probe, to which each trial adds choices and expected settings.
     timeout_s: float  # Time limit of one launch, in seconds.
     estimator: str = "median"  # Reduces samples to one number, see ``measure.location``.
     discovery_s: float = 0.3  # Time that a launch of the discovery measures, in seconds.
     other_loop: str = ""  # Second loop in which the verification measures every cell; empty: none.
-    other_calls: tuple[str, ...] = ()  # Other calls that launches of the verification measure too.
+    other_calls: tuple[str, ...] = ()  # Calls that are not tuned, which the verification measures too.
     heat_s: float = 0.5  # Time for the turns of each launch of a heat, in seconds.
     amended: Callable[[Rendering], Rendering] = lambda rendering: rendering
     """Changes environment and files of each launch where a user's own settings are measured; for MPI only."""
@@ -177,7 +178,7 @@ class Launches:
         )
 
     def together(self, parts: Sequence[Rendering], outcomes: Sequence[LaunchOutcome]) -> LaunchOutcome:
-        """Merge the outcomes of launches that swept a trial's choices; return the first one if all failed."""
+        """Merge the outcomes of launches that swept a trial's choices; return the first if all failed."""
         good = [outcome for outcome in outcomes if outcome.result is not None and outcome.status is Status.OK]
         if not good or good[0].result is None:
             return outcomes[0]
@@ -287,7 +288,7 @@ def choices_of(space: Space, trial: Trial, collective: str) -> tuple[Point, ...]
 
 
 def launch_directory(directory: Path, trial: Trial) -> Path:
-    """Make and return an empty folder for a launch; files of an interrupted attempt at it are removed."""
+    """Make and return an empty folder for a launch; files of an interrupted attempt are removed."""
     return make_empty(directory / "launches" / f"{trial.number:04d}")
 
 
@@ -345,7 +346,11 @@ def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
 
 
 def _means(cell: CellSamples) -> dict[str, float]:
-    """Return the means of all and of uninterrupted calls, and number and seconds of the calls behind them."""
+    """Return figures about the calls of a cell that other work interrupted.
+
+    The figures are the mean of all calls, the mean of the uninterrupted calls, the number of interrupted
+    calls, and the seconds for which the cell was measured without the interruptions.
+    """
     times_s = cell.valid_s
     interrupted_calls = interrupted(times_s)
     quiet = times_s[~interrupted_calls]

@@ -63,7 +63,7 @@ class Repetitions:
     plan: Plan
 
     def due(self, standing: Standing) -> Iterator[Trial]:
-        """Yield a launch of the stack's own defaults or a failed trial again, if failures call for one."""
+        """Yield a launch of the stack's own defaults, or a failed trial again, if failures require that."""
         if self.plan.recorded or standing.room <= 0:
             return
         launches = standing.history.of(Phase.BASELINE, Phase.DISCOVERY, Phase.SCREENING, Phase.SEARCH)
@@ -99,10 +99,10 @@ class Baseline:
     """Measure the stack's own defaults as often as requested."""
 
     plan: Plan
-    searched: bool  # Whether the search is over; before it, the last launch is reserved.
+    searched: bool  # Whether the search is over; until then the last launch is held back.
 
     def due(self, standing: Standing) -> Iterator[Trial]:
-        """Yield the next launch; the last one waits for the end of the search, unless two launches differ."""
+        """Yield the next launch; the last waits for the end of the search, unless earlier launches differ."""
         missing = self.plan.n_baseline - standing.n_baseline
         baseline_launches = standing.history.of(Phase.BASELINE)
         if missing > 1 or (missing == 1 and (self.searched or two_that_differ(baseline_launches))):
@@ -127,10 +127,10 @@ class Suggested:
 class Search:
     """Launch the proposer's choices, and launch leaders (settings that may be the best) again.
 
-    The proposer chooses in the screened space for the first half of the search. Then the factors that the
-    screening fixed are free again, each tried once more at the best setting found: a factor that does nothing
-    on the average of a two-level design can matter a lot there, by an interaction that the design could not
-    see. The last share of the search is reserved for leaders.
+    In the first half of the search, the factors that the screening fixed keep their values. Then they are
+    free again, and each of them is tried once at its other level in the best setting found: a factor that
+    has no effect on the average of a two-level design can matter a lot there, by an interaction that the
+    design could not see. The last launches of the search (``confirm.share``) are reserved for leaders.
     """
 
     plan: Plan
@@ -184,17 +184,19 @@ class Search:
         return doubtful(plan.space, plan.objectives, plan.verifier, min_gain, standing.history)
 
     def _again(self, standing: Standing, point: Point, reason: str = "") -> Trial:
-        """Return another launch of a leader."""
         return self.plan.trial(standing.number, Phase.SEARCH, point, f"a leader again{reason}")
 
     def _proposed(self, history: History, fixed: Mapping[str, Value]) -> Trial | None:
-        """Return the proposer's choice among settings with these values fixed; if it has none, among all."""
+        """Return the proposer's choice among settings with these values, else among all settings.
+
+        Return None if nothing is worth a launch.
+        """
         plan, scenario = self.plan, self.plan.campaign.scenario
         max_loss = scenario.verify.max_loss if plan.verifier else None
         spaces = [plan.space.fix(fixed), plan.space] if fixed else [plan.space]
         for space in (failures.applicable(space, history) for space in spaces):
             problem = Problem(space, plan.objectives, scenario.stop.min_gain, max_loss, plan.space)
-            # All calls get the same seed: a proposer that replays its decisions must draw the same again.
+            # All calls get the same seed: a proposer that replays its decisions must draw the same numbers.
             suggestion = self.proposer.propose(problem, failures.settled(history), scenario.seed)
             if suggestion is not None:
                 return plan.trial(history.next_number, Phase.SEARCH, suggestion.point, suggestion.note)
@@ -203,10 +205,10 @@ class Search:
     def _further(self, standing: Standing, pending: Iterable[Point]) -> Iterator[Trial]:
         """Yield the proposer's further choices, to be measured at once with settings that have no result yet.
 
-        The proposer is given an expected result for each of those: the last one of the setting, or that of
-        the default. This is the constant liar (Ginsbourger, Le Riche and Carraro, "Kriging is well-suited to
-        parallelize optimization", 2010, section 2.3.2). Nothing is chosen in this way while leaders or
-        factors that are set free have their turn.
+        The proposer is given an expected result for each of those settings: the setting's last result, or
+        that of the default. The method is known as the constant liar (Ginsbourger, Le Riche and Carraro,
+        "Kriging is well-suited to parallelize optimization", 2010, section 2.3.2). Nothing is chosen in this
+        way while it is the turn of leaders, or of factors that are set free.
         """
         planned_points = set(pending)
         history = standing.history
@@ -230,7 +232,7 @@ class Search:
 
 
 def unproved(suggested: Sequence[Point], history: History) -> Sequence[Point]:
-    """Return the suggested points that still need launches, least launched first.
+    """Return the suggested points that still need launches, those with the fewest launches first.
 
     Each is launched twice, or three times if two launches differ.
     """
@@ -249,13 +251,13 @@ def doubtful(
     """Return the settings whose next launch may change the recommendation, the largest expected gain first.
 
     A setting that probably loses somewhere is worth less, as it will not be exported. Launches of one setting
-    differ by several per cent, so the best of many that were launched once is mostly the luckiest. A leader
-    that was lucky falls behind when it is launched again.
+    differ by several per cent, so the best of many settings with a single launch is mostly the luckiest of
+    them. A leader that was only lucky falls behind when it is launched again.
 
     Args:
         space: The space of settings.
         objectives: The objectives.
-        verifier: The verification, which knows what settings may lose; None without one.
+        verifier: The verification, which knows which settings may lose; None: nothing is verified.
         min_gain: Least relative gain that another launch must promise.
         history: All observations so far.
     """
@@ -285,7 +287,7 @@ def next_freed(
     fixed: Mapping[str, Value],
     history: History,
 ) -> tuple[str, Point] | None:
-    """Return the next fixed factor to try at its other level, and the point to launch; None after the last.
+    """Return the next fixed factor to try at its other level, and the point to launch; None if none is left.
 
     The point is the best setting so far, with the other level of the first factor that was not tried yet.
 

@@ -81,7 +81,7 @@ class Plan:
 
     @cached_property
     def budget(self) -> Budget:
-        """Return the budget of baseline, screening and search: what the limit on all phases leaves for these.
+        """Return the budget of baseline, screening and search, as far as the limit on all phases allows it.
 
         Raises:
             ScenarioError: the limit leaves no launch for these phases.
@@ -140,10 +140,10 @@ class Plan:
     def kept_launches(self, history: History, in_time: float = 0.0) -> int:
         """Return the number of launches for which time is reserved for the verification.
 
-        Without a time limit on all phases it is one round; with a time limit it is enough to compare two
-        settings and one of them again. If the remaining time does not suffice for these launches and the
-        search has found nothing to verify yet, nothing is reserved, so that a search can follow even a long
-        discovery; if a verification was begun before, one round is reserved.
+        Without a time limit on all phases this is one round. With a time limit it is enough to compare two
+        settings with the defaults, and one of them once more. If the remaining time does not suffice for
+        these launches, and the search has found nothing to verify yet, nothing is reserved, so that a search
+        can follow even a long discovery. If a verification was begun before, one round is reserved then.
 
         Args:
             history: All observations so far.
@@ -169,13 +169,13 @@ class Plan:
 
     @property
     def _whole_design(self) -> screening.ScreeningDesign | None:
-        """Return the screening's design, even one beyond the budget; None if disabled, or without factors."""
+        """Return the screening's design, even if the budget has no room for it; None without a screening."""
         scenario = self.campaign.scenario
         return None if self.campaign.discovered else _design(self.space, scenario.screening, scenario.seed)
 
     @property
     def design(self) -> screening.ScreeningDesign | None:
-        """Return the screening's design; None if disabled, without factors, or larger than the budget."""
+        """Return the screening's design; None without a screening, or if the budget has no room for it."""
         design = self._whole_design
         return design if design and design.n_runs < self.budget.launches - self.n_baseline else None
 
@@ -185,7 +185,7 @@ class Plan:
         return screening.points_of(self.space, self.design) if self.design else ()
 
     def screening(self, history: History) -> Screened | None:
-        """Return effects and decisions of the screening; None until it is complete, or if too much failed."""
+        """Return effects and decisions of a complete screening; else None, also if too many runs failed."""
         rows = failures.first_tries(history.of(Phase.SCREENING))
         design = self._whole_design  # complete runs count even if a smaller budget now has no room for them
         if design is None or len(rows) < design.n_runs:

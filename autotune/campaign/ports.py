@@ -34,12 +34,13 @@ class Problem:
     """Describe a proposer's task."""
 
     space: Space  # The settings that may be chosen.
-    objectives: tuple[Objective, ...]  # Computed from a setting's envelope (best choice at each size).
+    objectives: tuple[Objective, ...]
+    """The objectives, which are computed from a setting's envelope (its best choice at each size)."""
     min_gain: float = 0.0  # The search stops when the expected relative gain falls below this.
     max_loss: float | None = None  # Relative loss at any size that rules a setting out; None: no loss does.
     history_space: Space | None = None
-    """The space of the history's points, if it is larger than ``space``: a screening also varied factors that
-    are fixed now."""
+    """The space of the history's points, if it is larger than ``space`` because a screening also varied
+    factors that are fixed now; else None."""
 
     @property
     def known(self) -> Space:
@@ -54,7 +55,8 @@ class Suggestion:
     point: Point  # The point to launch.
     note: str = ""  # The reason, in a few words for the log.
     expected_gain: float | None = None
-    """Expected relative gain in the time of the envelope; None: the proposer does not estimate it."""
+    """Expected relative gain in time, with the best choice at each size; None: the proposer does not estimate
+    the gain."""
 
 
 class Proposer(Protocol):
@@ -98,7 +100,7 @@ class Exporter(Protocol):
 
 
 class Listener(Protocol):
-    """Receive a notification of each step of a campaign; a listener's actions have no effect on it."""
+    """Receive a notification of each step of a campaign; a listener has no effect on the campaign."""
 
     def phase(self, phase: Phase, n_trials: int) -> None:
         """A phase begins; ``n_trials`` is the number of its launches, 0 if the budget decides."""
@@ -113,7 +115,7 @@ class Listener(Protocol):
         """The screening is complete, with its analysis for each objective and the decision on each factor."""
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
-        """A launch starts, ``elapsed_s`` after the campaign did; about ``left_s`` remain until its end."""
+        """A launch starts ``elapsed_s`` after the campaign's start, about ``left_s`` before its end."""
 
     def observed(self, step: Step) -> None:
         """A launch ended, with whatever status; ``step`` contains the campaign's state after it."""

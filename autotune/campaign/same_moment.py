@@ -1,15 +1,16 @@
 """Express the launches of heats (alive at once, in turns) as if all heats had been made at one moment.
 
-Notation: ``t`` is a setting's time at one size in a heat, ``t₀`` that of the untouched stack (the MPI's own
-defaults) in the same heat, ``r₀`` that of the first untouched launch of the campaign. A moment affects the
-times of all launches of a heat alike, so the ratio t / t₀ belongs to the setting; the search reads
+Notation: ``t`` is a setting's time in one slot (collective, communicator size, message size) in a heat,
+``t₀`` the time of the untouched stack (the MPI's own defaults) in the same heat, and ``r₀`` the time of the
+first untouched launch of the campaign. A moment affects the times of all launches of a heat alike, so the
+ratio t / t₀ belongs to the setting; the search reads
 
     t' = r₀ · t / t₀,   (s' / t')² = (s / t)² + (s₀ / t₀)²,
 
-where s are standard errors within a launch. The first untouched launch of each heat is the reference and does
-not appear in the result; if a heat has a second one, its ratio shows how far the default is from itself.
-Launches that were made alone, and those of a verification, which compares within its own heats, stay as they
-were measured.
+where s', s and s₀ are the standard errors of t', t and t₀ within a launch. The first untouched launch of each
+heat is the reference and does not appear in the result; if a heat has a second untouched launch, the ratio of
+the two shows the noise. The times of launches that were made alone are not changed, nor are the times of a
+verification, which compares launches of the same heat only.
 """
 
 import math
@@ -90,7 +91,7 @@ def _state(default: Observation, reference: tuple[tuple[Slot, float], ...]) -> f
 
 
 def _logs(launch: Observation, reference: Mapping[Slot, float]) -> dict[Slot, float]:
-    """Return the mean of ln t' / r₀ over the choices of each slot."""
+    """Return the mean of ln (t' / r₀) over the choices of each slot."""
     logs: dict[Slot, list[float]] = defaultdict(list)
     for e in launch.usable:
         if (slot := _slot(e)) in reference:
@@ -124,7 +125,7 @@ def _alone(launch: Observation) -> Observation:
 def _as_ratio(
     launch: Observation, default: Observation, reference: tuple[tuple[Slot, float], ...], share_s: float
 ) -> Observation:
-    """Return a launch with its ratios to the default beside it, times the reference's times."""
+    """Return a launch with the times t' of the module's text in place of its times t."""
     defaults, reference_s = {slot_of(e.cell): e for e in default.usable}, dict(reference)
     estimates = []
     for e in launch.estimates:

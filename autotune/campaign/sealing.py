@@ -1,9 +1,9 @@
 """Prove that a journal, or a file that belongs to it, was written by this user.
 
-The proof is checked before anything that a journal names is started. A campaign's directory is unpacked and
-copied, and its journal names programs, launchers and environments. So the description of a campaign in its
-journal is sealed with a key of the user who runs it: HMAC-SHA256 (RFC 2104) in each ``started`` event. If a
-journal lacks such a seal, the user is asked.
+A campaign's directory may be a copy from anywhere, and its journal names programs, launchers and
+environments. So the proof is checked before anything that a journal names is started. The proof is a seal on
+the description of the campaign, made with a key of the user who runs the campaign: HMAC-SHA256 (RFC 2104) in
+each ``started`` event. If a journal lacks such a seal, the user is asked.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from typing import Any
 from autotune.probe.own_files import make_own, opened_own
 
 _BYTES = 32
-"""Length of the key: that of the hash, since more adds no strength (RFC 2104, section 3)."""
+"""Length of the key in bytes, that of the hash, since a longer key is no stronger (RFC 2104, section 3)."""
 
 
 def signed(document: object) -> str:
@@ -33,7 +33,7 @@ def signed(document: object) -> str:
 
 
 def is_signed(document: object, proof: object) -> bool:
-    """Whether this user has given that proof for the document."""
+    """Whether the proof was made for the document with a key of this user."""
     return _is_one_of([proof], document)
 
 
@@ -52,7 +52,7 @@ def is_sealed(events: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _is_one_of(proofs: Iterable[object], document: object) -> bool:
-    """Whether one of this user's keys made one of the proofs; empty or non-text values are no proofs."""
+    """Whether any of the proofs was made with a key of this user; empty or non-text values are no proofs."""
     encoded = [proof.encode() for proof in proofs if isinstance(proof, str) and proof]
     for folder in _folders() if encoded else ():
         with contextlib.suppress(OSError):
@@ -75,7 +75,8 @@ def _proof(document: object, folder: Path) -> str:
 def _folders() -> Iterator[Path]:
     """Yield the folders where this user's key may be.
 
-    They are in the home that the environment names, and in the home of the system's user database, for cron.
+    They are in the home that the environment names, and in the home that the system's user database names,
+    since the environment of a cron job may differ.
     """
     with contextlib.suppress(RuntimeError):
         yield Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "autotune"

@@ -19,7 +19,7 @@ from autotune.structure import Document, plain
 
 
 class BenchKind(StrEnum):
-    """Name the source of launches' results; the values are the words with which stamps begin."""
+    """Name the source of launches' results; each value is the first word of a ``Stamp``."""
 
     REAL = ""  # A real MPI, or the user's own program.
     SIMULATED = "SIMULATED"  # A model of a cluster.
@@ -83,7 +83,7 @@ class CampaignSpec:
     objectives: tuple[Objective, ...]  # The objectives by which settings are compared.
     bench: BenchFacts  # The place where launches are made.
     knobs: Space | None = None
-    """With ``space=discover``: the parameters that the stack declares, besides ``space``."""
+    """With ``space=discover``: the parameters that the stack declares, besides ``space``; else None."""
     discovered: DiscoveryResult | None = None
     """Result of a complete discovery, which reduced the search to ``space``; None without one."""
     narrowing: Narrowing | None = None
@@ -147,11 +147,13 @@ def scenario_document(campaign: CampaignSpec) -> dict[str, Any]:
             scenario[section] = {name: value for name, value in scenario[section].items() if name != key}
     for key in ("require", "operations"):
         if scenario[key] in ((), [], defaults()[key]):
-            del scenario[key]  # earlier versions did not know these keys either
+            del scenario[key]  # like ``LATER``, these keys were not known to earlier versions
     if scenario["verify"]["max_failures"] == NO_STARTS:
-        scenario["verify"] = {k: v for k, v in scenario["verify"].items() if k != "max_failures"}  # nor this
+        # Earlier versions did not know this key.
+        scenario["verify"] = {k: v for k, v in scenario["verify"].items() if k != "max_failures"}
     if campaign.knobs is None:
-        del scenario["discover"]  # it has no meaning then, and earlier versions did not write it
+        # Without a discovery this section has no meaning, and earlier versions did not write it.
+        del scenario["discover"]
     return scenario
 
 

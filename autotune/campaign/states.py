@@ -1,19 +1,21 @@
 """Correct ratios between settings for states of the machine that change what a setting gains.
 
-The ratio of a setting to the default beside it depends on the setting and on the state of the machine: two
-cores that share a cache in one minute and do not in the next (a virtual machine whose cores are moved), or
-the nodes of a job. The state in a heat (launches alive at once) is measured by its default: ``z`` is the mean
-over message sizes of ln (t₀ / r₀), with t₀ the default's time in the heat and r₀ that in the first heat.
-Where ratios of one setting vary with z, they are corrected to the prevailing state z*, the median over
-launches:
+The ratio ρ of a setting's time to the default's time in the same heat (launches alive at once) depends on the
+setting and on the state of the machine. For example, two cores may share a cache in one minute and not in the
+next, because a virtual machine was moved to other cores; a job may also get other nodes. The state in a heat
+is measured by its default: ``z`` is the mean over message sizes of ln (t₀ / r₀), where t₀ is the default's
+time in the heat and r₀ its time in the first heat. A ratio that varies with z is corrected to the prevailing
+state z*, which is the median over launches:
 
     ln ρ' = ln ρ − b · (z − z*).
 
-b, of each setting in each slot, is a weighted median of the slopes Δ ln ρ / Δz between two launches of the
-same setting (Sen, Journal of the American Statistical Association 63, 1968, 1379–1389), with the weight |Δz|
-(Sievers, ibid. 73, 1978, 628–631) times the likeness of the two settings. A slope of zero is added with the
-weight ``STATES.doubt``. On a machine with one state z hardly differs: nothing is corrected while all weights
-together are less than that, and hardly anything after many launches.
+The slope b of a setting in a slot (collective, communicator size, message size) is a weighted median of the
+slopes Δ ln ρ / Δz between two launches of the same setting (Sen, Journal of the American Statistical
+Association 63, 1968, 1379–1389). Slopes of other settings count too: the weight of a slope is |Δz| (Sievers,
+ibid. 73, 1978, 628–631) times the likeness of its setting to the setting that is corrected. A slope of zero
+is added with the weight ``STATES.doubt``. On a machine with a single state z hardly differs between launches.
+Nothing is corrected while all |Δz| together are at most ``STATES.doubt``, and hardly anything after many
+launches.
 """
 
 from collections import defaultdict
@@ -33,12 +35,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class StatePriors:
-    """Priors on the states of a machine, in effect before launches have shown any."""
+    """Set what is assumed about the states of a machine before launches have shown any."""
 
     doubt: float = 1.0
-    """Weight of a slope of zero: that of two launches of one setting in states that differ by a factor e."""
+    """Weight of the slope of zero. It equals the weight of two launches of one setting if the default is e
+    times as fast beside one of them as beside the other."""
     unlike: float = 0.5
-    """Factor on the weight of another setting's slope for each value that differs; 0: others do not count."""
+    """Factor on the weight of another setting's slope, for each parameter in which the settings differ; 0:
+    slopes of other settings do not count."""
 
 
 STATES = StatePriors()
@@ -46,7 +50,7 @@ STATES = StatePriors()
 
 @dataclass(frozen=True)
 class Ratios:
-    """Logarithms of a launch's ratios to the default of its heat, by (collective, ranks, message size)."""
+    """Hold the logarithms of a launch's ratios to the default of its heat, by slot."""
 
     point: Point  # The setting's values.
     z: float  # State of the machine in the heat, as defined above.

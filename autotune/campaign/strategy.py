@@ -4,10 +4,10 @@ There is no other state: a campaign that was killed goes on by reading its journ
 
     baseline · discovery or screening · baseline · search, one choice at a time · baseline · verification
 
-Where launches can be alive at once, each of these runs in a heat together with the untouched stack (the MPI's
-own defaults), and the phases read ratios to that. The budget covers all phases but the verification, which
-has its own, and does not count the untouched launches beside others. The time limit of a launch follows from
-the durations of earlier ones.
+Where launches can be alive at once, each launch runs in a heat: together with a launch of the untouched stack
+(the MPI's own defaults), to which the phases read its times as ratios. The budget covers all phases except
+the verification, which has a budget of its own; it does not count the untouched launches in heats. The time
+limit of a launch follows from the durations of earlier launches.
 """
 
 import math
@@ -117,7 +117,7 @@ class Strategy:
     def _sources(self, history: History, time: TimeLeft) -> Iterator[tuple[Plan, Iterator[Trial]]]:
         """Yield the sources of trials in order, each with its plan; the first that has a trial is next.
 
-        A verification that was begun goes on before anything else but the discovery.
+        A verification that was begun is continued before anything except the discovery.
         """
         plan = self._first_plan
         if self.discovery is not None and any(o.ok for o in history.of(Phase.BASELINE)):

@@ -11,17 +11,18 @@ from autotune.history.trial import History, Observation, Phase
 from autotune.scenario import Scenario
 
 RECENT, FEW = 8, 3
-"""RECENT: number of launches from which the duration of the next one is estimated; more would follow a change
-too slowly. FEW: fewer launches are too few for an estimate, since the first one of a search also loads its
-libraries."""
+"""RECENT: number of last launches from which the duration of the next one is estimated; an estimate from more
+launches would follow a change too slowly. FEW: least number of launches for an estimate, since the first
+launch of a search takes longer: it also loads the search's libraries."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
     """Hold the time left for everything before the verification; infinite where nothing limits it."""
 
-    all_s: float = math.inf  # Time of all phases without that reserved for the verification, in seconds.
-    search_s: float = math.inf  # Time of the search, which may have a limit of its own, in seconds.
+    all_s: float = math.inf
+    """Time left to all phases in seconds, without the time that is reserved for the verification."""
+    search_s: float = math.inf  # Time left to the search in seconds; the search may have its own limit.
     launch_s: float = 0.0  # Expected duration of a launch of the search, in seconds.
     raced: float = math.inf  # Number of launches of the verification that the remaining time allows.
 
@@ -42,8 +43,9 @@ PLENTY = TimeLeft()  # The time left without any limit.
 def expected_s(history: History, scenario: Scenario) -> float:
     """Return the expected duration of a launch of the search in seconds.
 
-    It is the longest of the last few launches that ended well. While there are few of them, it is limited by
-    a discovery's launches, which also show how long starting and ending takes.
+    It is the duration of the longest of the last few launches that ended well. While there are few such
+    launches, it is at most what the launches of a discovery suggest, which also show how long the start and
+    the end of a launch take.
     """
     durations_s = _worked_s(
         history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH, Phase.VERIFY).observations

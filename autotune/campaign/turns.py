@@ -101,7 +101,7 @@ def launch_block(entrants: Sequence[tuple[Observer, Trial]], heats: bool) -> tup
     A launch that fails gives an observation with its status, and the other launches are still made.
 
     Raises:
-        StackError: nothing can be launched at all, or some of these cannot be launched at once.
+        StackError: nothing can be launched at all, or some of these trials cannot be launched at once.
         SpaceError: the stack cannot express a parameter or a value of the space.
         Interrupted: the user ended the comparison.
     """

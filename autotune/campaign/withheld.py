@@ -1,4 +1,4 @@
-"""Store scenarios without the values of secrets, with a proof that shows whether they changed.
+"""Store scenarios without the values of secrets, with proofs that show whether a value changed.
 
 Journals and the files of ``guard`` are passed around. In place of a value of ``mpi.env`` or ``mpi.mca`` whose
 name suggests a secret they contain a placeholder, and an HMAC of the value with the user's own key, so that a

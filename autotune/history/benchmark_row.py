@@ -21,8 +21,8 @@ class BenchmarkRow:
     of a reduce-scatter, and the block of one rank for other collectives that divide their data."""
     latency_us: float | None
     """Time of one call in µs as the benchmark summarises it: the mean for OSU and Intel, the median for
-    ReproMPI. For a bandwidth or a message rate it is the time of one message of a pair, each way, as the
-    probe counts it."""
+    ReproMPI. If the benchmark measures a bandwidth or a message rate, it is the time of one message between
+    two ranks in each direction, as the probe counts it."""
     min_us: float | None = None
     """Smallest time in µs: over ranks for OSU and Intel, over calls for ReproMPI."""
     max_us: float | None = None  # Largest time in µs, over ranks or calls as ``min_us``.

@@ -3,8 +3,8 @@
 ======================  ==========================================================================
 event                   other keys
 ======================  ==========================================================================
-``journal``             ``version``: of this format; always the first line
-``campaign``            description of the campaign: scenario, space, objectives, site; once
+``journal``             ``version`` of this format; the event is always the first line
+``campaign``            description of the campaign: scenario, space, objectives, site; written once
 ``changed``             ``scenario``: sections that have other values from here on
 ``started``             ``pid`` and ``host`` of a process that writes from here on; ``seal`` of its user
 ``narrowed``            decisions of a discovery: the ``space`` left to search, points to search first
@@ -15,7 +15,7 @@ event                   other keys
 ``ended``               ``state``: complete, interrupted or failed; ``reason`` or ``launches``
 ======================  ==========================================================================
 
-Names of events and keys are only ever added.
+Names of events and keys are added, but never changed or removed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -113,7 +113,7 @@ def observation_of(event: Mapping[str, Any], trial: Trial) -> Observation:
 
 
 def _estimate_of(document: Any) -> Any:
-    """Return the estimate in a document of the usual form; another one is returned for the full check."""
+    """Return the estimate in a document of the usual form; return any other document for the full check."""
     if not isinstance(document, dict):
         return document
     cell, extra = _cell_of(document.get("cell")), document.get("extra")
@@ -126,7 +126,7 @@ def _estimate_of(document: Any) -> Any:
 
 
 def _cell_of(document: Any) -> Any:
-    """Return the cell in a document, one object for all equal cells; a flawed document is returned as is."""
+    """Return the cell in a document, or a flawed document itself; equal cells are the same object."""
     try:
         place = (document["collective"], document["comm_size"], document["message_bytes"])
         return _cell(*place, *chain.from_iterable(document["choice"].items()))

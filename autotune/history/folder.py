@@ -1,8 +1,8 @@
 """Safe access to a campaign's directory: no link inside it is followed, and nobody else may write to it.
 
 Directories are unpacked, copied and shared, so their content can be anybody's work. The path that the user
-gave may contain links. From the directory with the journal on, a link is refused, because it could make us
-replace one of the user's own files.
+gave may contain links. Inside the directory with the journal a link is refused, because it could make this
+program replace one of the user's own files.
 """
 
 import errno
@@ -26,7 +26,7 @@ def campaign_of(path: Path) -> Path | None:
 def top_of(path: Path, below: Path | None = None) -> Path | None:
     """Return the outermost directory written by this program that a path is in; None if it is in none.
 
-    Such a directory is that of a campaign, that of a site, or one that a command fills.
+    Such a directory belongs to a campaign or to a site, or a command fills it.
 
     Args:
         path: A file or directory.
@@ -65,7 +65,8 @@ def opened_folder(folder: Path, top: Path | None = None) -> int:
 
     Args:
         folder: The directory to open.
-        top: A directory above it, or the directory itself; None: that of the campaign or site that it is in.
+        top: A directory above ``folder``, or ``folder`` itself; None: the directory of the campaign or site
+            that ``folder`` is in.
 
     Raises:
         OSError: the directory does not exist, or one of the names below ``top`` is a link.
@@ -91,7 +92,8 @@ def opened_file(path: Path) -> int:
     """Return a descriptor of a new or emptied file to write to, which only the user may read.
 
     Raises:
-        OSError: it cannot be written, or it, or a directory above it inside a campaign or site, is a link.
+        OSError: the file cannot be written or is a link, or a directory above it inside a campaign or site
+            is a link.
     """
     folder = opened_folder(path.parent)
     try:
@@ -102,7 +104,7 @@ def opened_file(path: Path) -> int:
 
 
 def remove_folder(folder: Path, below: Path) -> None:
-    """Remove a directory with its content, if it exists; what cannot be removed stays.
+    """Remove a directory with its content, if it exists; files that cannot be removed are kept.
 
     Raises:
         JournalError: a link inside ``below`` leads to the directory.
@@ -117,8 +119,8 @@ def make_empty(folder: Path) -> Path:
     A directory that is already there is removed with its content.
 
     Raises:
-        JournalError: a link inside a campaign leads to it.
-        OSError: it cannot be made.
+        JournalError: a link inside a campaign leads to the directory.
+        OSError: the directory cannot be made.
     """
     refuse_links(folder, folder.parent)
     if folder.exists():
@@ -132,7 +134,8 @@ def check_ours(directory: Path) -> None:
     """Refuse a campaign's directory that somebody else could have written to.
 
     Raises:
-        JournalError: it or its journal belongs to another user, or other users can write to it.
+        JournalError: the directory or its journal belongs to another user, or other users can write to one of
+            them.
     """
     for path in (directory, directory / FILE):
         try:

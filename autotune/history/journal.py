@@ -1,13 +1,13 @@
 """Store a campaign's events in its journal: ``journal.jsonl``, one event a line, appended and synced.
 
 One process writes, under a lock; anybody reads. Each line is *sealed*: it ends with its own number and a
-CRC-32 of everything in front of the checksum, ``…,"line":7,"crc":"89abcdef"}``. A line that was altered,
-doubled or left out is therefore an error that names it. Lines of version 1 are not sealed and are accepted
-without a check; after a sealed line all later ones must be sealed. Text after the last line break is a line
-that a crash cut off: readers ignore it, and the next writer removes it.
+CRC-32 of everything in front of the checksum, ``…,"line":7,"crc":"89abcdef"}``. Reading therefore raises an
+error if a line was altered, doubled or left out, and names the line. Lines of version 1 are not sealed and
+are accepted without a check; after a sealed line all later lines must be sealed. Text after the last line
+break is a line that a crash cut off: readers ignore it, and the next writer removes it.
 
-Nobody else may be able to write the journal: it and its directory must belong to the user, neither may be a
-link, and new files are readable by the user alone.
+Nobody else may be able to write the journal: the journal and its directory must belong to the user, neither
+may be a link, and new files are readable by the user alone.
 """
 
 import fcntl
@@ -84,7 +84,7 @@ class Journal(AbstractContextManager["Journal"]):
 
         Raises:
             LockedError: another process is writing the journal.
-            JournalError: it is damaged or of a newer format, or somebody else could have written it.
+            JournalError: the journal is damaged or of a newer format, or others could have written it.
             StorageError: the disk is full or read-only.
         """
         self._directory = directory
@@ -100,7 +100,7 @@ class Journal(AbstractContextManager["Journal"]):
             self.close()
             raise
 
-    torn_bytes: int  # Length of a last line that a crash had cut off and that was removed; 0: none.
+    torn_bytes: int  # Length in bytes of a last line that a crash cut off and that was removed; 0: none.
 
     def append(self, *events: Mapping[str, Any]) -> None:
         """Append events, all or none of them. Once this returns, the events are on disk and survive a crash.
@@ -217,7 +217,7 @@ def content(directory: Path, name: str = FILE) -> bytes:
     """Return the bytes of the journal, or of another file of a campaign; empty if the file does not exist.
 
     Raises:
-        JournalError: a link or a device is in its place, or it cannot be read, or is larger than 1 GiB.
+        JournalError: the file is a link or a device, cannot be read, or is larger than 1 GiB.
     """
     path = directory / name
     try:
@@ -287,7 +287,7 @@ def is_locked(directory: Path, name: str = FILE) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock a journal, with a second try, as ``is_locked`` in another process may lock it for a moment."""
+    """Lock a journal; try twice, because ``is_locked`` in another process may lock it for a moment."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -296,7 +296,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _integer(text: str) -> float:
-    """Return an int, or a float beyond 64 bits: this program writes no such number."""
+    """Return an int, or a float if the number has more than 64 bits, as this program never writes."""
     number = int(text) if len(text) < 20 else 1 << 63
     return number if -(1 << 63) <= number < 1 << 63 else float(text)
 

@@ -2,9 +2,10 @@
 
 Files choose by communicator size too, but a campaign measures only a few communicator sizes. A table applies
 within a factor of two of the communicator size on which it was measured; beyond that nothing is known and the
-stack decides. Where two tables meet, that of the smaller size applies up to the communicator size on which
-the other was measured. Inside a table a rule applies from its first message size up to the next rule; the
-rules together apply from half of the smallest message that was measured to twice the largest.
+stack decides. Where two tables overlap, the table of the smaller communicator applies below the communicator
+size on which the other table was measured. Inside a table a rule applies from its first message size up to
+the next rule; the rules together apply from half of the smallest message that was measured to twice the
+largest.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,9 +19,9 @@ T = TypeVar("T")
 
 
 def table_starts(measured: Sequence[int], exact: Collection[int] = ()) -> dict[int, int]:
-    """Map first communicator sizes, ascending, to the measured size whose table applies from there on.
+    """Return, for each communicator size at which another table begins to apply, that table's measured size.
 
-    A value of 0 means that the stack decides from there on.
+    The keys are ascending. A value of 0 means that the stack decides from the key on.
 
     Args:
         measured: Measured communicator sizes in ranks, ascending and distinct.
@@ -39,9 +40,9 @@ def table_starts(measured: Sequence[int], exact: Collection[int] = ()) -> dict[i
 
 
 def size_reach(measured: Collection[int]) -> tuple[int, int]:
-    """Return the range of message sizes in bytes that measured ones are evidence for.
+    """Return the range of message sizes in bytes about which the measured sizes inform.
 
-    The range is returned as its first size and the first size beyond it.
+    The result is a pair: the first size of the range, and the first size beyond it.
     """
     return -(-min(measured) // 2), 2 * max(measured) + 1
 
@@ -69,7 +70,7 @@ def reached(slots: Collection[Slot], collective: str, comm_size: int | None, mes
 
 
 def last_up_to(entries: Mapping[int, T], value: int) -> T | None:
-    """Return the entry for a value, where each entry applies from its key on; None below all keys."""
+    """Return the entry that applies to a value: that with the largest key up to it; None below all keys."""
     start = max((start for start in entries if start <= value), default=None)
     return None if start is None else entries[start]
 

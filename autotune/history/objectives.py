@@ -20,15 +20,16 @@ from autotune.space import Point, Space
 
 Slot = tuple[str, int, int]  # (collective, communicator size, message size in bytes).
 
-_REACH = 700.0  # Largest logarithm of a ratio, close to that of the largest double, which is 709.8.
+_REACH = 700.0  # Limit on the logarithm of a ratio; the logarithm of the largest double is 709.8.
 
-Z95 = 1.96  # Standard errors on either side of a normal estimate that make an interval of 95 %.
+Z95 = 1.96  # Half of the width of a normal estimate's 95 % interval, in standard errors.
 
 UNITS = {"latency": "µs", "bandwidth": "GB/s", "memory": "MiB", "message_rate": "million/s", "overlap": "µs"}
 """Every objective there is, with its unit."""
 _COUNTED = {
     "message_rate": {name for name, collective in COLLECTIVES.items() if collective.pattern is Pattern.PAIRS},
-    # The objective is the time that computation does not hide; its share also falls if the call gets slower.
+    # The objective is the time that computation does not hide, and not the share of the call's time that is
+    # not hidden: this share also falls if the call gets slower.
     "overlap": {name for name, collective in COLLECTIVES.items() if collective.overlaps},
 }
 """Maps each objective for which only some collectives count to the names of these collectives."""
@@ -42,7 +43,7 @@ class Objective:
     min_bytes: int = 0  # Smallest message size that counts.
     max_bytes: int | None = None  # Largest message size that counts; None: no limit.
     weights: Mapping[Slot, float] = field(default_factory=dict)
-    """Weight of each slot; empty: all slots weigh the same. Otherwise missing slots weigh nothing."""
+    """Weight of each slot; a slot that is missing weighs nothing. Empty: all slots weigh the same."""
     goal: str = ""  # Goal of a program's response: ``min`` or ``max``; empty for objectives of MPI.
 
     def __post_init__(self) -> None:
@@ -88,7 +89,7 @@ def response_slot(name: str) -> Slot:
     """Return the slot of the response (the number that an external program reports).
 
     A response is stored as if it were the time of a message of one byte, so that every model of curves
-    applies to it: unchanged if less is better, as its inverse if more is better.
+    applies to it. The stored value is the response if less is better, and its inverse if more is better.
     """
     return (name, 1, 1)
 
@@ -112,7 +113,7 @@ class Winner:
 
     median_s: float  # Time of the choice in seconds, pooled over launches.
     sem_s: float  # Standard error of the time, in seconds.
-    choice: Point  # Per-size values: call-level ones and launch-level ones that can be deployed per size.
+    choice: Point  # Values of the call, and those of the launch that a file can choose per message size.
     n: int = 0  # Number of samples from which the time was computed.
 
 
@@ -150,20 +151,20 @@ def ratio_of(logarithm: float) -> float:
 
 
 def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:
-    """Return one location, standard error and sample count out of repeated launches of the same cell.
+    """Return location, standard error and number of samples from repeated launches of the same cell.
 
-    The location, in seconds, is the median of the launches' logarithms, so that one disturbed launch among
-    three or more does not move it. Its standard error is the larger of two: the one that follows from the
-    launches' own errors, and the one that follows from the spread between launches, since launches differ
-    more than their samples do. The spread is taken from the median absolute deviation, so that one disturbed
-    launch does not move it either.
+    The location, in seconds, is the median of the launches' times on the log scale, so that one disturbed
+    launch among three or more does not move it. Its standard error is the larger of two: the one that follows
+    from the launches' own errors, and the one that follows from the spread between launches, since launches
+    differ more than their samples do. The spread is taken from the median absolute deviation, so that one
+    disturbed launch does not move it either.
     """
     if len(estimates) == 1:
         return estimates[0].median_s, estimates[0].sem_s, estimates[0].n
     logs = np.log([e.median_s for e in estimates])
     errors = np.array([e.sem_s / e.median_s for e in estimates])
     centre = float(np.median(logs))
-    if len(logs) < 3:  # the median of two is their mean
+    if len(logs) < 3:  # the median of two values is their mean
         within = float(np.sqrt(np.sum(errors**2))) / len(logs)
         between = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
     else:
@@ -186,7 +187,8 @@ def alternatives(space: Space, observations: Iterable[Observation]) -> Alternati
 def choices_of(space: Space, observation: Observation) -> Iterator[tuple[Slot, Point, Estimate]]:
     """Yield each usable estimate of a launch with its slot and its per-size choice.
 
-    The choice has the call-level values of the cell, and those of the launch that a file can choose per size.
+    The choice has the call-level values of the estimate's cell, and those values of the launch that a file
+    can choose per message size.
     """
     per_size = {p.name for p in space.job if p.per_size}
     launch_part = observation.trial.point.restricted(per_size)
@@ -265,7 +267,7 @@ def scores(
     observations: Sequence[Observation],
     expected: Sequence[Slot] | None = None,
 ) -> tuple[Score, ...] | None:
-    """Return the values of all objectives on the envelope of observations; None if one has no value.
+    """Return the values of all objectives on the envelope of observations; None if any value is missing.
 
     ``expected`` are the slots that a complete envelope has, as for ``score``.
     """
@@ -278,9 +280,9 @@ def scores_of(
     observations: Sequence[Observation],
     expected: Sequence[Slot] | None = None,
 ) -> tuple[Score, ...] | None:
-    """Return the values of all objectives on the envelope of observations; None if one has no value.
+    """Return the values of all objectives on the envelope of observations; None if any value is missing.
 
-    ``curve`` is that envelope; ``expected`` are the slots that a complete one has, as for ``score``.
+    ``curve`` is that envelope; ``expected`` are the slots that a complete envelope has, as for ``score``.
     """
     memory = [o.extra["memory_bytes"] for o in observations if o.ok and o.extra.get("memory_bytes")]
     peak = max(memory) if memory else math.nan

@@ -73,7 +73,11 @@ def _readable(text: bytes, lost: list[str]) -> list[Event]:
 
 
 def _consistent(events: list[Event], lost: list[str]) -> Iterator[Event]:
-    """Yield the events, except repeated ones and those about a trial that was lost."""
+    """Yield the events except repeated events, unreadable trials and observations of trials that were lost.
+
+    A description of each event that is left out is added to ``lost``, and so is each trial without an
+    observation.
+    """
     trials: dict[int, Trial] = {}
     observed: set[int] = set()
     described = False

@@ -13,7 +13,7 @@ from autotune.collectives import COLLECTIVES
 from autotune.space import Point, Space
 
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
-"""Bounds of a possible time of a call in seconds: not less than a clock's step, not more than months."""
+"""Smallest and largest time in seconds that a call can take: a clock's step, and some months."""
 _LEAST, _MOST = 1e-100, 1e100  # Bounds of a program's response, within which ratios and products are finite.
 PLAIN_MEAN = "plain_mean_s"  # Key of ``Estimate.extra``: the plain mean of the calls.
 UNINTERRUPTED_MEAN, INTERRUPTIONS = "uninterrupted_mean_s", "interruptions"
@@ -22,11 +22,11 @@ interrupted."""
 UNINTERRUPTED_S = "uninterrupted_s"
 """Key of ``Estimate.extra``: seconds for which the cell was measured, without the interruptions, but with the
 calls that synchronise the ranks."""
-_WILD = 100.0  # With a standard error of more than so many times the value, nothing is known.
+_WILD = 100.0  # Largest standard error, as a multiple of the value, with which anything is known.
 
 
 class Status(StrEnum):
-    """Says how a launch, or a single cell of it, ended. Names are only ever added: journals contain them."""
+    """Says how a launch, or a single cell of it, ended; names never change, since journals contain them."""
 
     OK = "ok"  # Measured, and all requested settings were applied.
     INVALID = "invalid"  # It could not be measured: bad request, wrong library, too few ranks.
@@ -34,7 +34,7 @@ class Status(StrEnum):
     NOT_APPLIED = "not_applied"  # A requested setting was not applied.
     TIMEOUT = "timeout"  # This program ended it after ``timeout_s``.
     CRASHED = "crashed"  # The launch ended without a result.
-    LOST = "lost"  # Ended from outside, by its job, a node, a daemon or this program: it is no evidence.
+    LOST = "lost"  # The launch was ended from outside (job, node, daemon, this program): no evidence.
 
     @property
     def may_pass(self) -> bool:
@@ -50,7 +50,7 @@ def status_of(word: str, reason: str) -> tuple[Status, str]:
 
 
 class Phase(StrEnum):
-    """Says why a trial is run. Names are only ever added: journals contain them."""
+    """Says why a trial is run; names never change, since journals contain them."""
 
     BASELINE = "baseline"
     DISCOVERY = "discovery"
@@ -114,7 +114,7 @@ class Trial:
     phase: Phase  # Why the trial is run.
     point: Point  # The job-wide values.
     subject: Subject = Subject.SWEEP  # A sweep, the stack's own defaults, or deployed files.
-    block: int = 0  # Trials of one block share what drifts slowly: the node placement, the boot setting.
+    block: int = 0  # Number of the block; its trials share what drifts slowly: nodes and boot setting.
     seed: int = 0  # Random seed for the launch.
     note: str = ""  # Reason for this point in words: the row of the design, or the proposer's reason.
     rules: tuple[Rule, ...] = ()  # The per-size table in the files of a ``deployed`` subject.
@@ -126,7 +126,8 @@ class Trial:
     trial is launched alone."""
     measured_s: float = 0.0  # Seconds that the launch measures in its turns of a heat; 0: the usual time.
     block_members: tuple[BlockMember, ...] = ()
-    """All launches of the block that this one begins, in order, itself first; empty: it begins no block."""
+    """If this launch begins a block of the verification: all launches of the block in their order, this one
+    first; else empty."""
     freed: str = ""  # Factor that the screening fixed and this trial tries again; empty: none.
 
 
@@ -158,7 +159,7 @@ class Estimate:
 
     @property
     def other_loop_s(self) -> float:
-        """The location in the probe's other loop, in seconds; NaN if not measured, or no possible time."""
+        """The location in the probe's other loop, in seconds; NaN if not measured, or if it is impossible."""
         seconds = self.extra.get("other_loop_s", math.nan)
         return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else math.nan
 
@@ -166,7 +167,7 @@ class Estimate:
     def mean_s(self) -> float:
         """The plain mean of the calls in seconds; their location if the launch did not store the mean.
 
-        Only launches of the verification store it.
+        Only launches of the verification store the mean.
         """
         seconds = self.extra.get(PLAIN_MEAN, math.nan)
         return seconds if _SHORTEST_S <= seconds <= _LONGEST_S else self.median_s
@@ -265,7 +266,7 @@ class History:
     """Holds observations of a campaign, in the order in which they were made."""
 
     observations: tuple[Observation, ...] = ()  # The observations, in the order of their launches.
-    last_number: int = 0  # Largest number of any trial of the campaign; 0: that of the last observation.
+    last_number: int = 0  # Largest number of a trial of the campaign; 0: the largest in ``observations``.
 
     def __iter__(self) -> Iterator[Observation]:
         return iter(self.observations)
@@ -309,7 +310,10 @@ class History:
 
 
 def _of_default(observation: Observation, space: Space) -> Observation:
-    """Return a launch of the untouched stack as one of the default, which a discovery may have moved."""
+    """Return the observation; a launch of the untouched stack gets the default point of this space.
+
+    A discovery may have changed the default point since that launch.
+    """
     trial = observation.trial
     if trial.subject is not Subject.UNTOUCHED or trial.point == space.default:
         return observation

@@ -1,7 +1,8 @@
 """Group the launches of a verification in blocks (data flow: verification).
 
 A *block* has equally many launches of each side, in a random order that ``orders`` draws. Earlier versions
-launched in the orders A B B A or B A A B; launches of such journals are treated as if in any random order.
+launched in the orders A B B A or B A A B; the launches in their journals are treated as if any order could
+have been drawn. A *slot* is one (collective, communicator size, message size).
 """
 
 import math
@@ -21,7 +22,7 @@ class Block:
     """Hold the launches of two sides (setting and reference) in one block, in random order."""
 
     tuned: tuple[bool, ...]
-    """For each launch in order, whether it is one of the setting; else it is one of the reference."""
+    """Whether each launch, in order, is one of the setting; if not, it is one of the reference."""
     logs: tuple[tuple[tuple[Slot, float], ...], ...]
     """For each launch, pairs of slot and ln of the typical time in seconds; empty for a failed launch."""
     means: tuple[tuple[tuple[Slot, float], ...], ...] = ()
@@ -29,7 +30,7 @@ class Block:
 
     @property
     def slots(self) -> frozenset[Slot]:
-        """Return the slots (collective, communicator size, message size) that any launch measured."""
+        """Return the slots that any launch measured."""
         return frozenset(slot for launch in self.logs for slot, _ in launch)
 
     def gains(self, slot: Slot) -> list[float]:
@@ -43,7 +44,7 @@ class Block:
         )
 
     def within(self, slots: Collection[Slot]) -> "Block":
-        """Return the same launches with some slots alone."""
+        """Return the same launches, reduced to these slots."""
         logs, means = (
             tuple(tuple(y for y in launch if y[0] in slots) for launch in values)
             for values in (self.logs, self.means)
@@ -54,10 +55,10 @@ class Block:
 def blocks_of(
     reference: Iterable[Observation], tuned: Iterable[Observation], other_loop: bool = False
 ) -> tuple[Block, ...]:
-    """Return the launches of both sides by blocks, in order.
+    """Return the blocks with the launches of both sides, in order.
 
-    Means are those of calls that no other work interrupted, except in slots where the setting is interrupted
-    more often than the reference.
+    Mean times leave out calls that other work interrupted, except in slots where the setting is interrupted
+    more often than the reference; there all calls count.
 
     Args:
         reference: Launches of the reference.

@@ -1,14 +1,14 @@
 """Offer settings for export, and show the cost of each (data flow: verification to files).
 
 A verdict answers one question: which setting gains, fails no more often than the untouched stack (the MPI's
-own defaults), and loses at no size more than its launches exclude. A user who sends large messages only may
-want the best setting on the whole and accept its loss at small ones; so a campaign ends in several choices,
-each with its cost, verified or not.
+own defaults), and excludes by its launches a large loss at any size. A user who sends large messages only may
+want the best setting on the whole and accept its loss at small messages. So a campaign ends in several
+choices, each with its cost, verified or not.
 
-Which value a cost is associated with follows from the search's launches: of the job-wide values that a
-setting changes, it is the one whose launches differ the most, in that slot, from those that leave it at its
-default. That is a main effect, averaged over whatever else the search did with either value: a hint and not a
-proof.
+A cost is a loss in one slot (collective, communicator size, message size). It is associated with one of the
+job-wide values that the setting changes: with the value whose launches in the search are slowest in that
+slot, compared with launches that leave the parameter at its default. Such a difference is a main effect, an
+average over all other values that the search tried at the same time: it is a hint and not a proof.
 """
 
 import math
@@ -34,7 +34,7 @@ class ChoiceKind(StrEnum):
     """Name the criterion of a choice."""
 
     RECOMMENDED = "recommended"  # The best setting without a significant loss at any size.
-    HARMLESS = "harmless"  # The best verified setting that makes no call slower that was not tuned.
+    HARMLESS = "harmless"  # The best verified setting that slows down no call that was not tuned.
     OVERALL = "overall"  # The best on the whole, with all sizes weighted alike.
     PROFILE = "profile"  # The best for the calls that an application makes, by ``objective.weights``.
 
@@ -53,10 +53,10 @@ class MainEffect:
 
     name: str  # Name of the parameter.
     value: object  # The value that the setting gives it.
-    ratio: float  # Time of the default over that of launches with the value, geometric mean.
+    ratio: float  # Geometric mean of (time of the default / time of a launch with the value).
     launches: int  # Number of launches with the value.
     other_ratio: float
-    """The same ratio of launches that leave the parameter at its default; 1 if there are none."""
+    """The same mean for launches that leave the parameter at its default; 1 if there are none."""
     others: int  # Number of launches that leave the parameter at its default.
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class MainEffect:
 class Price:
     """Describe the cost of a choice at one message size: how much slower it is than the default."""
 
-    gain: Gain  # Comparison of the default with the choice in the slot.
+    gain: Gain  # Comparison of the default with the choice in one slot.
     effect: MainEffect | None
     """The value that the loss is associated with; None if no job-wide value is changed."""
 
@@ -87,13 +87,13 @@ class Choice:
     changes: Point  # The job-wide values that differ from the defaults.
     checked: Checked
     """``holds``: verified; ``refused``: launched in the verification and not confirmed; else not verified."""
-    prices: tuple[Price, ...]  # The loss at each size that has one, the largest first.
+    prices: tuple[Price, ...]  # The losses, one for each slot with a loss, the largest first.
     failures: Failures = NO_FAILURES
     """Failures among fresh launches of the setting, and of the stack's own defaults beside them."""
 
     @property
     def unverified(self) -> str:
-        """Return the mark in exported files of a choice that the verification did not confirm."""
+        """Return the mark that exported files have if the verification did not confirm the choice."""
         price = f"; {self.prices[0].text}" if self.prices else ""
         return f"UNVERIFIED ({_WORDS[self.kind]}{price}{self._failed})"
 
@@ -103,7 +103,7 @@ class Choice:
 
     @property
     def harms(self) -> bool:
-        """Whether the setting makes calls slower that it was not tuned for."""
+        """Whether the setting slows down calls for which it was not tuned."""
         return bool(slower(self.recommendation.others))
 
     @property
@@ -151,7 +151,7 @@ def choices(
         objectives: The objectives, with the weights of the user's profile if there is one.
         history: All observations.
         recommended: The setting that the campaign recommends.
-        verdict: The result of the verification; None without one.
+        verdict: The result of the verification; None: nothing was verified.
         one_row: Collectives for which the stack's files have one row for all sizes.
         max_loss: Relative loss below which differences do not matter.
     """
@@ -184,7 +184,7 @@ def choices(
             elif _mean_gain(fresh := freshly_measured(space, launched.setting, launched), weighted) > 0.0:
                 listed.append(choice(kind, fresh, Checked.REFUSED))
             else:
-                continue  # its fresh launches show that it is not even better on the whole
+                continue  # fresh launches show that the setting is not even better on the whole
             break
         else:
             if not deploys(space, recommended):
@@ -202,7 +202,7 @@ def _mean_gain(setting: Recommendation, objectives: Sequence[Objective]) -> floa
 def main_effect(
     space: Space, history: History, baseline: Envelope, slot: Slot, changes: Point
 ) -> MainEffect | None:
-    """Return the changed value whose launches in the search are slowest relative to those without it.
+    """Return the changed value whose launches in the search are slowest, compared with launches without it.
 
     The result is None if no value was changed, or the slot was not measured.
     """

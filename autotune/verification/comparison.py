@@ -5,21 +5,22 @@ of the order of launches (see ``planned``), and from alpha, the error probabilit
 spend:
 
 - For one slot alone, the interval ``low … high`` has an error rate of alpha / 2 at either end. It decides
-  whether a rule is kept or dropped.
-- For all slots together, gains and losses have alpha / 2 each. The setting ``gains`` if it is faster on the
-  whole with half of that, or in one slot with the other half divided by the number of slots; such a slot
-  ``wins``. It ``loses`` in a slot with alpha / 2 divided by their number. So in a comparison without any
-  difference anything is claimed with a probability of at most alpha, whatever the dependence between slots,
-  and however often the launches are looked at.
+  whether the rule in this slot is kept or dropped.
+- For all slots together, claims of gains have an error rate of alpha / 2, and so have claims of losses. The
+  setting ``gains`` if it is significantly faster on the whole at alpha / 4, or in one slot at alpha / 4
+  divided by the number of slots; such a slot ``wins``. The setting ``loses`` in a slot if it was seen slower
+  there by more than ``max_loss``, and is significantly slower at alpha / 2 divided by the number of slots. So
+  if the two sides do not differ at all, the probability of any claim is at most alpha, whatever the
+  dependence between slots, and however often the launches are evaluated.
 - A slot may be slower by no more than ``margin`` (non-inferiority). A program waits for the plain mean of its
-  calls, with slow calls and slow launches included. So the claim rests on an interval of the ratio of the
-  means over launches of the means over calls (``mean_ratio``), with ``bound_alpha``: ``at_least``. It is not
-  divided by the number of slots: the claim is wrong only if one slot is that much slower, and the test of
-  that slot must have missed it (intersection-union, Berger 1982).
+  calls, with slow calls and slow launches included. So this claim rests on ``at_least``, a lower bound of the
+  ratio of the sides' mean times over all calls and launches (``mean_ratio``). The error rate of the bound,
+  ``bound_alpha``, is not divided by the number of slots: the claim is wrong only if some slot is slower by
+  more than ``margin``, and the test of that very slot has missed it (intersection-union, Berger 1982).
 
-A slot is ``doubtful`` if it was seen slower by more than ``max_loss``, and the statistic of a loss of just
-``max_loss`` is below its mean over the drawable orders by more than some slot is by chance in two comparisons
-of five. That is no claim, but a doubtful setting is not exported.
+A slot is ``doubtful`` if it was seen slower by more than ``max_loss``, and by so much more that chance hardly
+explains it: if all slots lost just ``max_loss``, one comparison in five (``DOUBT``) would have such a slot.
+That is no claim of a loss, but a setting with a doubtful slot is not exported.
 
 Slots in which both sides make the same calls win or lose together: only their overhead can differ, so their
 mean is treated as one slot.
@@ -45,7 +46,7 @@ from autotune.verification.planned import Drawn, Floats
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
 WHOLE: Slot = ("all", 0, 0)
-"""A slot that stands for the mean over all slots."""
+"""The name that the mean over several slots has in place of a slot."""
 _REMEMBERED = 512
 """Number of cached comparisons: those of earlier launches are needed again after each later launch."""
 
@@ -54,10 +55,10 @@ class SlotDecision(StrEnum):
     """State the decision on one slot (collective, communicator size, message size)."""
 
     STILL_BETTER = "still better"
-    """The setting is significantly faster than the reference, and a mean time that is slower by ``margin`` is
+    """The setting is significantly faster than the reference, and a loss of ``margin`` in the mean time is
     excluded."""
     NO_LONGER = "no longer"  # A gain of more than ``max_loss`` is excluded at the error rate.
-    INCONCLUSIVE = "inconclusive"  # Neither of these; more launches may be conclusive.
+    INCONCLUSIVE = "inconclusive"  # Neither was shown; more launches may be conclusive.
     SAME_CALLS = "same calls"
     """Both sides make the same calls in the slot; only the overhead of all such slots together is tested."""
 
@@ -70,20 +71,21 @@ class Comparison:
     launches: int  # Number of launches of the tuned side.
     gain: float  # Ln of the speed-up.
     sem: float  # Standard error of ``gain``; NaN if only one launch of either side is known.
-    low: float  # Lower end of the interval of this slot alone.
-    high: float  # Upper end of the interval of this slot alone.
+    low: float  # Lower end of the interval of ``gain``, for this slot alone.
+    high: float  # Upper end of the interval of ``gain``, for this slot alone.
     decision: SlotDecision  # Decision on this slot alone.
     shrunk: float = math.nan
-    """``gain`` shrunk towards the mean of all slots, the more the less certain it is."""
+    """``gain``, shrunk towards the mean of all slots; an uncertain gain is shrunk more than a certain one."""
     loses: bool = False
-    """Whether the setting is significantly slower by more than ``max_loss``, in a test of all slots."""
+    """Whether the setting is significantly slower by more than ``max_loss``, by a test of all slots
+    together."""
     wins: bool = False  # Whether the setting is significantly faster, by a test of all slots together.
     doubtful: bool = False
-    """Whether the setting was seen slower by more than ``max_loss``, and by more than some slot is by chance
-    in two of five comparisons."""
+    """Whether the setting was seen slower by more than ``max_loss``, and by so much more that chance hardly
+    explains it (see the module's text)."""
     at_least: float = -math.inf  # One-sided lower bound of ``mean_gain``.
     mean_sem: float = math.nan  # Standard error of ``mean_gain``, on which the bound rests.
-    mean_gain: float = math.nan  # Ln of the ratio of mean times.
+    mean_gain: float = math.nan  # Ln of (mean time of the reference / mean time of the setting).
 
     @property
     def overhead(self) -> bool:
@@ -93,12 +95,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Hold what launches show about all slots, without the bounds that take longer to compute."""
+    """Hold what launches show about all slots, without the bounds, which take longer to compute."""
 
     gains: bool  # Whether the setting is significantly faster, on the whole or in a slot.
     loses: frozenset[Slot]
     """Slots in which the setting is significantly slower by more than ``max_loss``."""
-    doubtful: frozenset[Slot]  # Slots in which the setting was seen slower by more than ``max_loss``.
+    doubtful: frozenset[Slot]  # Slots that are doubtful (see the module's text).
     open: frozenset[Slot]  # Slots in which the launches do not exclude a loss of ``margin``.
     wins: frozenset[Slot]  # Slots in which the setting is significantly faster, by a test of all slots.
 
@@ -107,7 +109,7 @@ class Claims:
 def claims(
     blocks: tuple[Block, ...], design: SequentialDesign, same_calls: frozenset[Slot] = frozenset()
 ) -> Claims:
-    """Return what launches in complete blocks show, significant at the error rates of the design.
+    """Return the claims that launches in complete blocks support at the error rates of the design.
 
     Args:
         blocks: The blocks of launches.
@@ -200,7 +202,7 @@ def overall(
 
     Args:
         blocks: The blocks of launches.
-        slots: Slots to average; None: those that every launch without a failure has.
+        slots: Slots to average; None: the slots that all launches without a failure have.
         alpha: Error rate of the interval.
     """
     worked = [{slot for slot, _ in launch} for block in blocks for launch in block.logs if launch]
@@ -221,8 +223,8 @@ def overall(
 def _decision(low: float, high: float, design: SequentialDesign, safe: bool = True) -> SlotDecision:
     """Return the decision on a slot by the interval of its gain.
 
-    ``safe`` says whether the bound on mean times excludes a loss; even a setting with a gain in typical times
-    may lose in the mean by a few very slow launches.
+    ``safe`` says whether the bound on mean times excludes a loss of ``margin``: a setting that gains in
+    typical times may still lose in the mean, by a few very slow launches.
     """
     if low > 0.0:
         return SlotDecision.STILL_BETTER if safe else SlotDecision.INCONCLUSIVE
@@ -247,9 +249,9 @@ def _arrays(blocks: Sequence[Block], slots: Sequence[Slot], means: bool = False)
 def _drawn(
     blocks: Sequence[Block], same_calls: Collection[Slot], means: bool = False
 ) -> tuple[list[Slot], Drawn]:
-    """Return the slots that are tested, and the times of launches in them, or with ``means`` the mean times.
+    """Return the slots that are tested, and the launches' typical times in them (mean times with ``means``).
 
-    Slots in which both sides make the same calls are tested as one, by their mean.
+    Slots in which both sides make the same calls are tested as one slot, by their mean.
     """
     slots = _slots(blocks)
     differing, identical = [s for s in slots if s not in same_calls], [s for s in slots if s in same_calls]
@@ -281,9 +283,10 @@ def _paired(calls: Drawn) -> tuple[Floats, Floats]:
 def _shrunk(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Return the comparisons with each gain shrunk to their weighted mean: g̃ = μ + (g − μ) τ² / (τ² + sem²).
 
-    Slots were selected because they looked good. Shrunk to their mean by as much as they are uncertain, the
-    best of them no longer stand out by luck (Efron and Morris 1975). τ², the variance of the true gains, is
-    the moment estimate of DerSimonian and Laird (1986), and μ has weights 1 / (τ² + sem²).
+    The setting's choices were selected because they looked good. If each gain is shrunk to the mean by as
+    much as it is uncertain, the best gains no longer stand out by luck (Efron and Morris 1975). τ², the
+    variance of the true gains, is the moment estimate of DerSimonian and Laird (1986), and μ has weights
+    1 / (τ² + sem²).
     """
     gains, errors = (np.array([getattr(c, name) for c in comparisons]) for name in ("gain", "sem"))
     errors = errors**2

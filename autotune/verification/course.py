@@ -3,17 +3,19 @@
 A setting is launched until its launches show that it gains, somewhere or on the whole, and exclude at every
 size a loss of more than ``margin``; then it *holds* (is verified), unless a size is doubtful, see
 ``comparison``. It is refused if it surely loses or fails more often, or if the predictive probability that it
-would hold after all launches it may have falls below a tenth (Spiegelhalter, Freedman, Blackburn: Monitoring
-clinical trials: conditional or predictive power? Controlled Clinical Trials 7, 1986, 8-17).
+would hold after the largest number of launches that it may have falls below a tenth (Spiegelhalter, Freedman,
+Blackburn: Monitoring clinical trials: conditional or predictive power? Controlled Clinical Trials 7, 1986,
+8-17).
 
 Before a setting is exported, launches that start, check results and time nothing are made until they exclude
 failures in more than one of ten launches, and the failure rate of failing settings that share values with it.
 
-Rules by message size under which the setting is not better are dropped. If the stack then makes its own calls
-there, nothing is launched again. If a job-wide value is changed, the remaining calls were never launched: so
-a new round launches the reduced setting, and reuses the evidence of slots (collective, communicator size,
-message size) in which it makes the same calls. The setting without its rules is launched in the same way if
-sizes at which no rule acts are doubtful, since a stack that has rules looks them up at each call.
+A rule (the choice for a range of message sizes) is dropped if the setting is not better there. If the setting
+changes no job-wide value, the stack then makes its own calls at these sizes, and nothing is launched again.
+If it changes one, its calls without the rule were never launched. So a new round launches the reduced
+setting, and reuses the evidence of slots (collective, communicator size, message size) in which the reduced
+setting makes the same calls as before. A new round also launches the setting without any rules if sizes at
+which no rule acts are doubtful, since a stack that has rules looks them up at each call.
 """
 
 import math
@@ -40,17 +42,17 @@ from autotune.verification.sequential import DOUBT, ONE_IN_TWENTY, SequentialDes
 from autotune.verification.shared_failures import Suspicion, levels_of
 
 _LOOKED_UP = 0.08
-"""Largest cost of looking up rules, as seen by a small message, in ln of the time."""
+"""Largest cost of looking up rules that is expected at a small message, in ln of the time."""
 HOPELESS = 0.1
-"""Predictive probability below which a setting is abandoned: it takes ten such settings to verify one."""
+"""Predictive probability below which a setting is abandoned: one of ten such settings would be verified."""
 _ROUNDS = 4
-"""Largest number of rounds of a setting; after each, rules are dropped and the rest is launched again."""
+"""Largest number of rounds of a setting; between two rounds some of its rules are dropped."""
 
 Launches = tuple[Observation, ...]  # Launches of one block, in order.
 
 
 class Course:
-    """Evaluate one setting in rounds; after a round, rules may be dropped and the rest launched again."""
+    """Evaluate one setting in rounds; after a round, rules may be dropped and a new round begun."""
 
     def __init__(
         self,
@@ -87,9 +89,11 @@ class Course:
         self.verified: Recommendation | None = None
         """The verified setting with its remaining rules; None if the setting is not verified."""
         self.proving: Recommendation | None = None
-        """The setting with its remaining rules, if only failures are not excluded yet; else None."""
+        """The setting with its remaining rules, if its speed is verified and its launches do not exclude
+        failures yet; else None."""
         self.not_worth = 0.0
-        """The promised speed-up if the setting was inconclusive, as smaller ones would be too; else 0."""
+        """The speed-up that the setting had promised, if its launches showed no gain: settings that promise
+        less are not worth launches either; else 0."""
 
     @property
     def under_way(self) -> bool:
@@ -98,19 +102,19 @@ class Course:
 
     @cached_property
     def other_calls(self) -> tuple[OtherCall, ...]:
-        """Return the setting's effects on calls that it was not tuned for; rules alone have none."""
+        """Return the setting's effects on calls for which it was not tuned; rules alone have no effect."""
         if not self.rounds or not self._space.says(self.rounds[-1].setting.point):
             return ()
         return other_calls((o for r in self.rounds for o in r.launches), self.design)
 
     @property
     def harmless(self) -> bool:
-        """Whether the setting is verified, and makes no call slower that it was not tuned for."""
+        """Whether the setting is verified, and slows down no call for which it was not tuned."""
         return self.verified is not None and not slower(self.other_calls)
 
     @property
     def n_own(self) -> int:
-        """Return the number of timed launches of the setting, in all rounds with these job-wide values."""
+        """Return the number of timed launches of the setting, in all rounds with its job-wide values."""
         last = self.rounds[-1]
         rounds = (r for r in self.rounds if r.setting.point == last.setting.point)
         return _launched(o for r in rounds for o in r.launches)
@@ -179,7 +183,7 @@ class Course:
     def _disappoints(self, current: VerificationRound, promised: float) -> bool:
         """Whether a setting is no better, and the speed-up that it promised is out of reach.
 
-        A setting with large losses at one size alone may well be verified, and says nothing about settings
+        A setting that is slower on the whole, by large losses at single sizes, says nothing about settings
         that promise less.
         """
         total = current.total
@@ -272,7 +276,7 @@ class Course:
             return True
         if not (current.gains and self._space.says(current.setting.point)):
             return False
-        # A setting with fewer rules is launched afresh: the sooner it begins, the more launches it can have.
+        # A setting with fewer rules needs a new round: the sooner that begins, the more launches it can have.
         at_stake = ruled(self._space, current.setting, (c.slot for c in current.comparisons)) - keeps
         decided = all(
             c.decision is not SlotDecision.INCONCLUSIVE for c in current.comparisons if c.slot in at_stake
@@ -282,7 +286,8 @@ class Course:
     def chance(self, current: VerificationRound, n_own: int, n_total: float) -> float:
         """Return the probability that a setting is verified after ``n_total`` of its launches.
 
-        Slots of a launch are correlated, so k slots count as √k. See ``forecast`` for what is expected.
+        Slots of a launch are correlated, so k slots count as √k independent slots. ``forecast`` predicts the
+        launches to come.
         """
         from scipy.stats import t
 
@@ -344,7 +349,7 @@ class Course:
     def _needed(self, setting: Recommendation) -> set[Slot]:
         """Return the slots in which this job-wide setting without rules was slower than the defaults.
 
-        There a rule stays although it gains nothing: without it the setting would lose.
+        In these slots a rule is kept even if it gains nothing: without the rule the setting would lose.
         """
         slower = set()
         for slot, (own_choice, untouched) in self._searched.own_choices(setting).items():

@@ -1,4 +1,4 @@
-"""Describe what a setting with its rules changes, compared with the untouched stack (own defaults)."""
+"""Describe what a setting with its rules changes, compared with the MPI's own defaults."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from autotune.space import Point, Space
 
 
 def deploys(space: Space, setting: Recommendation) -> bool:
-    """Whether a setting changes anything of the stack's own defaults."""
+    """Whether a setting changes any of the stack's own defaults."""
     return space.says(setting.point) or any(space.says(rule.choice) for rule in setting.rules)
 
 
@@ -21,7 +21,10 @@ def has_rules(setting: Recommendation) -> bool:
 
 
 def ruled(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> set[Slot]:
-    """Return the slots (calls and message sizes) in which one of the setting's rules chooses anything."""
+    """Return those slots in which one of the setting's rules chooses anything.
+
+    A slot is one (collective, communicator size, message size).
+    """
     return {slot for slot in slots if space.says(choice_at(setting.rules, slot))}
 
 
@@ -37,7 +40,8 @@ def same_calls(space: Space, setting: Recommendation, slots: Iterable[Slot]) -> 
 def plain(space: Space, setting: Recommendation) -> Recommendation:
     """Return a setting with as few rules as possible.
 
-    Rules that leave the choice to the stack get the empty choice.
+    Rules that leave the choice to the stack get the empty choice, and neighbouring rules with the same choice
+    become one rule.
     """
     rules: list[Rule] = []
     for rule in setting.rules:

@@ -1,26 +1,26 @@
-"""Compute evidence for a difference between two sides from the random order of launches, stopping any time.
+"""Compute evidence for a difference between two sides from the random order of launches, valid at any time.
 
 Within a block, every order with the same number of launches of each side had the same chance to be drawn.
 Nothing else is assumed: if the setting had no effect, each launch would have shown the same times in any
 other order, so all orders are equally likely [1]. Drift, shifts, alternation, heavy tails and dependence
-between slots are in the times, and therefore in that distribution. Launches without a time are left out
-of it.
+between slots affect the times in all these orders alike, so they do no harm. Launches without a time are left
+out. A slot is one (collective, communicator size, message size).
 
-Notation: y is ln t in one slot, ℓ is 1 for launches of the setting and 0 for others, ℓ̄ its mean over the
-block's launches whose time is known; z is y minus the median of y in the block, divided by the robust
-standard deviation (1.4826 times the median of absolute values) of such differences in all blocks so far, and
-clipped to ±1; S = −Σ (ℓ − ℓ̄) z, so that S > 0 where the setting is faster. The evidence after some blocks is
-the e-value
+Notation: y is ln t in one slot. ℓ is 1 for launches of the setting and 0 for others, and ℓ̄ is the mean of ℓ
+over the block's launches whose time is known. z is y minus the median of y in the block, divided by the
+robust standard deviation (1.4826 times the median of absolute values) of such differences in all blocks so
+far, and clipped to ±1. S is −Σ (ℓ − ℓ̄) z, so that S > 0 where the setting is faster. The evidence after some
+blocks is the e-value
 
     E = mean over λ of Π over blocks of exp(λ S) / mean over drawable orders of exp(λ S),
 
-whose expectation is at most one at whatever block one stops, where there is no effect. So it ever reaches 1/α
-with a chance of at most α [2]: launches may end, continue or be resumed for any reason, and a mean of
-e-values over slots is an e-value again, whatever the dependence between them [3]. The values of λ suit
-effects of a tenth to three robust standard deviations.
+If there is no effect, the expectation of E is at most one, after whatever block the launches stop. So the
+probability that E reaches 1/α after any block is at most α [2], and launches may end, continue or be resumed
+for any reason. A mean of e-values over slots is an e-value again, whatever the dependence between slots [3].
+The values of λ suit effects of a tenth to three robust standard deviations.
 
-The evidence that the setting gains more than δ is the same for y + δ ℓ. The interval of an effect contains
-the values that are not rejected, its estimate is the δ at which ΣS is zero [4].
+The evidence that the setting gains more than δ is E, computed from y + δ ℓ in place of y. The interval of an
+effect contains the values that are not rejected; the estimate of the effect is the δ at which ΣS is zero [4].
 
 References:
     1. R. A. Fisher: The Design of Experiments (1935), ch. 2; E. L. Lehmann, J. P. Romano: Testing Statistical
@@ -55,10 +55,10 @@ from autotune.verification.planned import (
 Floats = NDArray[np.float64]
 
 STRENGTHS = np.array([0.15, 0.3, 0.6, 1.2, 2.4, 4.8])
-"""Values of λ, from one that detects small effects by many launches to one that detects large ones by few.
+"""Values of λ: the smallest one detects small effects by many launches, the largest one large effects by few.
 
-Of a clear effect the scores are ±0.67, and four launches a side reach 59 % of the evidence they can have at
-λ = 2.4, 97 % at 4.8.
+If an effect is clear, the scores z are ±0.67. Four launches of each side then reach 59 % of the largest
+possible evidence at λ = 2.4, and 97 % of it at λ = 4.8.
 """
 _STEPS = 12
 """Steps of bisection: a bound is known to some hundredths of its distance from the estimate."""
@@ -123,7 +123,8 @@ def statistic(blocks: Sequence[Drawn], delta: float | Floats) -> Floats:
 def bound(blocks: Sequence[Drawn], alpha: float, sign: float = 1.0) -> Floats:
     """Return a lower bound on the gain in each slot; ``sign`` −1 gives an upper bound.
 
-    The chance that it is ever wrong is at most ``alpha``; it is infinite where nothing is excluded.
+    The probability that the bound is wrong after any block is at most ``alpha``. The bound is infinite where
+    nothing is excluded.
     """
     threshold, gain = -math.log(alpha), np.nan_to_num(estimate(blocks))
 
@@ -169,7 +170,10 @@ def _centred(block: Drawn, delta: Floats) -> Floats:
 
 
 def _known(block: Drawn) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Return (launches with a time, slots in which exactly these have one) where both sides have some."""
+    """Return pairs (launches with a time, slots in which exactly these launches have a time).
+
+    Slots in which one of the sides has no time are left out.
+    """
     patterns: dict[bytes, list[int]] = {}
     for column, is_known in enumerate(np.isfinite(block.y).T):
         if 0 < block.tuned[is_known].sum() < is_known.sum():
@@ -203,7 +207,7 @@ def _balanced(n: int, n_tuned: int) -> Floats:
 def _medians(blocks: Sequence[Drawn]) -> tuple[Floats, Floats]:
     """Return where the search for an estimate starts, and how far it reaches, for each slot.
 
-    It starts at the median over blocks of the difference of both sides' medians.
+    The search starts at the median over blocks of the difference between the sides' medians.
     """
     y = [(block.y, block.tuned) for block in blocks]
     differences = [median(times[~tuned]) - median(times[tuned]) for times, tuned in y]

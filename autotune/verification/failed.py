@@ -1,16 +1,18 @@
 """Test whether a setting fails more often than the untouched stack (the MPI's own defaults).
 
-A launch that failed has no time, so it says nothing about speed; it is counted here. If both sides fail
-alike, the number of failures on the setting's side, among F failures in N launches of which n are the
-setting's, is hypergeometric (Fisher's exact test, one-sided):
+A launch that failed has no time, so it says nothing about speed; it is counted here. Let F of N launches have
+failed, and let n of the N launches and f of the F failures be the setting's. If both sides fail alike, the
+probability of so many or more failures of the setting is that of a hypergeometric distribution (Fisher's
+exact test, one-sided):
 
     p = Σ_{k ≥ f} C(n, k) C(N − n, F − k) / C(N, F).
 
-All launches of the untouched stack so far count, whatever setting they were beside. If p is below one in
-twenty the setting *fails more often*, and is refused. A single failure does not show how often a setting
-fails, so one failure decides nothing. Yet a job that dies costs more than any gain, so the burden of proof is
-on the setting: while p ≤ 1/2 launches go on, and if all launches are used up with two or more failures and
-p < 1/2, it *may fail more often*, and is refused. A single wrong result is enough to refuse a setting.
+All launches of the untouched stack so far count, whatever setting they were compared with. If p is at most
+one in twenty, the setting *fails more often*, and is refused. A single failure does not show how often a
+setting fails, so one failure decides nothing. Yet a job that dies costs more than any gain, so the burden of
+proof is on the setting: launches continue while p ≤ 1/2. If all launches are used up with two or more
+failures and p < 1/2, the setting *may fail more often*, and is refused. A single wrong result is enough to
+refuse a setting.
 
 A launch that ended well after an attempt that was lost is no failure, unless such attempts are significantly
 more frequent with the setting, at one in twenty: otherwise a setting that kills every fifth node would never
@@ -27,8 +29,7 @@ from autotune.verification.sequential import ONE_IN_TWENTY
 _EVEN = 0.5 + 1e-9
 """Largest p at which the setting has more than its share of the failures, with an allowance for rounding."""
 _LEAST = 2
-"""Least number of failures that shows how often a setting fails: one in n launches may be one in any
-number."""
+"""Least number of failures that shows how often a setting fails: a single failure may be a rare event."""
 _WORDS = {Status.TIMEOUT: "hung", Status.WRONG_RESULT: "gave wrong results", Status.LOST: "were lost"}
 
 
@@ -103,8 +104,8 @@ class Failures:
     def starts_to_exclude(self, rate: float) -> int:
         """Return how many more launches without a failure would exclude a failure rate of the setting.
 
-        No launches are needed if the defaults fail too and the setting no more often: then the
-        machine is at fault. To exclude a rate of one in ten takes 29 launches, or 46 if one of them failed.
+        No launches are needed if the defaults fail too and the setting fails no more often: then the machine
+        is at fault. To exclude a rate of one in ten takes 29 launches, or 46 if one of them failed.
         """
         if rate >= 1.0 or (self.untouched and not self.unsettled):
             return 0
@@ -147,7 +148,7 @@ NO_FAILURES = Failures()  # Failures of no launches.
 
 
 def excludes_rate(failed: int, launches: int, rate: float) -> bool:
-    """Whether ``failed`` of ``launches`` exclude a failure rate: P(Bin(launches, rate) ≤ failed) ≤ 1/20.
+    """Whether so many failed launches exclude a failure rate: P(Bin(launches, rate) ≤ failed) ≤ 1/20.
 
     References:
         C. J. Clopper, E. S. Pearson, "The use of confidence or fiducial limits illustrated in the case of the

@@ -1,17 +1,18 @@
 """Find calls that other work interrupted, and settings that are interrupted more than the default.
 
-A process that needs the core takes it for a time slice of the scheduler, 0.75 ms and more on Linux, whatever
-call is under way. There are so many such interruptions a second of measured time, in all launches of a heat
-alike, and they make each setting slower by the same factor; in the mean of a launch of short calls a single
-one counts more than all other calls together. So calls that took ``SLICE_S`` more than the median are left
-out of the means on both sides, unless launches of the setting are interrupted more often a second than those
-of the default in the same blocks: then it makes others take its core, or waits by itself, and all calls
-count.
+Another process that needs the core of a rank takes it for a time slice of the scheduler, 0.75 ms and more on
+Linux, whatever call is under way. In all launches of a heat (launches alive at once) such interruptions are
+equally frequent per second of measured time, and they make each setting slower by the same factor. But in a
+launch of short calls a single interruption can count more in the mean than all other calls together. So calls
+that took ``measure.location.SLICE_S`` more than the median are left out of the means on both sides. If
+launches of the setting are interrupted more often per second than launches of the default in the same blocks,
+all calls count: then the setting makes others take its core, or waits by itself.
 
 Interruptions come in clusters: a process that computes for a second takes eight slices of one launch and
-none of the next. So not their numbers are compared, but the ranks of launches within their block, and the
-probability refers to the random draw of the launches in a block that were the setting's (van Elteren 1960;
-the distribution is computed block by block, by convolution: Pagano, Tritchler 1983).
+none of the next. So launches are not compared by their numbers of interruptions, but by their ranks within
+the block. The probability of the setting's ranks is taken over the orders in which the launches of a block
+could have been drawn (van Elteren 1960); its distribution is computed block by block, by convolution (Pagano,
+Tritchler 1983).
 
 References:
     Ph. van Elteren: On the combination of independent two-sample tests of Wilcoxon. Bulletin of the
@@ -32,14 +33,15 @@ from autotune.history.trial import INTERRUPTIONS, UNINTERRUPTED_S, Observation
 from autotune.verification.sequential import ONE_IN_TWENTY
 
 Rates = dict[Slot, dict[int, list[float]]]
-"""Maps each slot and block to the interruptions per second of each launch."""
+"""Maps each slot (collective, communicator size, message size) and block to the interruptions per second of
+each launch."""
 
 
 def interrupted_more(reference: Iterable[Observation], tuned: Iterable[Observation]) -> frozenset[Slot]:
     """Return the slots in which a setting is significantly more often interrupted than the reference.
 
     The error rate is 5 % over all slots and all looks (evaluations after a block); the look after k blocks
-    has the share 1 / k (k + 1).
+    may spend the share 1 / (k (k + 1)) of it.
     """
     reference_rates, tuned_rates = _rates(reference), _rates(tuned)
     common = [slot for slot in tuned_rates if slot in reference_rates]
@@ -54,7 +56,7 @@ def interrupted_more(reference: Iterable[Observation], tuned: Iterable[Observati
 
 
 def chance(tuned: dict[int, list[float]], reference: dict[int, list[float]]) -> float:
-    """Return the probability that the tuned launches have ranks as high as these by the random draw alone.
+    """Return the probability that the tuned launches have ranks at least as high by the random draw alone.
 
     Both arguments contain the values of launches by block; blocks without launches of one side are ignored.
     """
@@ -68,7 +70,7 @@ def chance(tuned: dict[int, list[float]], reference: dict[int, list[float]]) -> 
 
 
 def _doubled_ranks(values: Sequence[float]) -> list[int]:
-    """Return twice the rank of each value, from 0, ties at their middle, so that all are whole numbers."""
+    """Return twice the rank of each value, from 0; doubled, the mean ranks of ties are whole numbers."""
     from scipy.stats import rankdata
 
     return [round(2 * rank) - 2 for rank in rankdata(values)]

@@ -18,7 +18,7 @@ def kept_rules(
     stays: Collection[Slot] = (),
     one_row: Collection[str] = (),
 ) -> tuple[Rule, ...]:
-    """Return the rules to keep; at every size that is not better with confidence the stack decides again.
+    """Return the rules to keep; at every size at which a rule is not surely better the stack decides again.
 
     Between a size at which a rule is kept and one at which it is dropped, the boundary is where the line
     through both gains over ln size crosses zero; if it does not cross zero, the decision at the smaller size
@@ -26,9 +26,9 @@ def kept_rules(
 
     Args:
         rules: The rules of the setting.
-        comparisons: The comparisons of the slots.
-        stays: Slots in which the rule is kept although it is not better, because without it, under the same
-            job-wide setting, they would be slower.
+        comparisons: One comparison for each slot (collective, communicator size, message size).
+        stays: Slots in which a rule is kept even if it is not better, because with the job-wide values alone
+            these slots would be slower.
         one_row: Collectives for which the stack's files have one row for all sizes. The rule of such a
             collective is kept as a whole if it is better at some size and loses at none.
     """
@@ -84,9 +84,9 @@ def _clipped(table: Sequence[Rule], switches: Sequence[tuple[int, bool]]) -> lis
 
 
 def _founded(table: Sequence[Rule], sizes: Sequence[int]) -> list[Rule]:
-    """Return a table without choices at which no size was measured; the row before is extended instead.
+    """Return a table without choices in whose range no size was measured; the row before is extended instead.
 
-    Such a row arises where a choice began between two sizes and was dropped at the size it was meant for.
+    Such a choice arises if a row began between two measured sizes and was dropped at the larger one.
     """
     rows: list[Rule] = []
     for rule, next_rule in zip(table, [*table[1:], None], strict=True):

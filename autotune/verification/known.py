@@ -1,14 +1,16 @@
 """Collect the evidence of the search's own launches about losses, before the verification.
 
-The evidence decides which settings are verified, and is never a proof: a setting that surely loses at some
+The evidence decides which settings are verified, but it is never a proof: a setting that surely loses at some
 size by this evidence is not launched again, but shown as a choice with its cost.
 
-The posterior of the difference to the defaults in a slot (collective, communicator size, message size), where
-the defaults have n₀ launches, is ln t₀ − ln t ± √(σ² + s̃²/n₀) · t, with the standard deviation s̃ of a
-launch in that slot. In heats each launch has a default beside it and s̃ is that of ratios, so that n₀ and the
-noise of the other side drop out. The setting's own ln t ± σ comes from ``recommend.posterior`` over all
-settings: a loss that similar settings show, launch after launch, is expected of a setting with a single
-launch. s̃ comes from the launches that the search repeated, see ``recommend.repeats``.
+Let t be a setting's time in one slot (collective, communicator size, message size), t₀ the time of the
+defaults, n₀ the number of launches of the defaults, and s̃ the standard deviation of ln t of a launch. The
+posterior of the difference to the defaults is ln t₀ − ln t ± q √(σ² + s̃²/n₀), with a quantile q of Student's
+distribution. In heats (launches alive at once) each launch has a default beside it, and s̃ is the standard
+deviation of ratios, so the term s̃²/n₀ is left out. The estimate of ln t and its standard deviation σ come
+from ``recommend.posterior``, which uses the launches of all settings: a loss that similar settings show,
+launch after launch, is also expected of a setting with a single launch. s̃ comes from the launches that the
+search repeated, see ``recommend.repeats``.
 """
 
 import math
@@ -27,8 +29,8 @@ from autotune.verification.comparison import Comparison
 from autotune.verification.sequential import DOUBT, SequentialDesign
 
 _FAR, _APART = 0.5, 0.3
-"""Limit on the log scale to which gains and losses are clipped before they inform about other settings, and
-loss in a slot above which a setting does not inform about others at all."""
+"""_FAR: limit, in ln of the time, to which gains and losses are clipped before they inform about other
+settings. _APART: loss in a slot, in ln of the time, above which a setting does not inform about others."""
 
 
 def search_noise(history: History) -> LaunchNoise:
@@ -46,11 +48,12 @@ class Known:
     noise: LaunchNoise  # Noise of the launches that the search repeated.
     design: SequentialDesign  # The design of the test: losses that do not matter, and error rates.
     rows: tuple[tuple[Point, tuple[float, ...], int], ...] = ()
-    """For each setting its point, ln of setting / default in each slot of the baseline, and its number of
-    launches."""
+    """For each setting: its point, ln of (time of the setting / time of the default) in each slot of the
+    baseline, and its number of launches."""
     fresh: int = 0  # Number of rows that come from a verification; they are the last ones.
     believed: Mapping[Point, tuple[Mapping[Slot, float], Array]] = field(default_factory=dict)
-    """For each setting ln of default / setting in each slot, and the standard deviations of ln t there."""
+    """For each setting: the posterior mean of ln (time of the default / time of the setting) in each slot,
+    and the posterior standard deviations of ln t."""
 
     @classmethod
     def of(
@@ -105,7 +108,7 @@ class Known:
         points, slower, launches = zip(*rows, strict=True)
         curves = np.array(slower)
         mean, sd = np.clip(curves, -_FAR, _FAR), self._sds / np.sqrt(launches)[:, None]
-        # The search's launches, and not the fresh ones, decide whether a setting is a hint for others.
+        # The search's launches, and not the fresh ones, decide whether a setting informs about others.
         searched = dict(zip(reversed(points), reversed(curves), strict=True))
         near = np.flatnonzero([(searched[point] < _APART).all() for point in points])
         # The stack's own defaults gain nothing against themselves, in the search as in fresh launches.
@@ -124,9 +127,9 @@ class Known:
         return replace(self, rows=rows, believed=believed)
 
     def losses(self, candidate: Candidate) -> tuple[Slot, ...]:
-        """Return the slots in which a setting is slower by more than ``max_loss``.
+        """Return the slots in which a setting is surely slower by more than ``max_loss``.
 
-        The probability of an error applies to all slots together.
+        The error rate applies to all slots together.
         """
         from scipy.stats import t
 
@@ -138,7 +141,7 @@ class Known:
         }
         alone = self._sds / math.sqrt(candidate.launches)
         mean, sd = self.believed.get(candidate.point, (ratios, alone))
-        # One of two launches may have been slow: where they differ by more than is usual, that counts.
+        # One of two launches may have been slow: where they differ by more than usual, their spread counts.
         sd = np.maximum(sd, [curve[slot].sem_s / curve[slot].median_s for slot in self.baseline])
         quantile = float(t.isf(self.design.alpha / 2 / len(curve), self.noise.freedom))
         reach = dict(zip(self.baseline, quantile * self._spread(sd), strict=True))
@@ -153,12 +156,13 @@ class Known:
         n is the number of launches made and new ± √(spread² + 2 s² / (N − n)) is the posterior predictive
         distribution of the mean of the launches to come (Spiegelhalter, Freedman, Blackburn: Monitoring
         clinical trials: conditional or predictive power? Controlled Clinical Trials 7, 1986, 8-17). The slot
-        passes if the estimate is not below what ``comparison`` doubts. Slots of a launch are correlated, so k
-        slots count as √k.
+        passes if the estimate is not below the limit at which ``comparison`` calls a slot doubtful. Slots of
+        a launch are correlated, so k slots count as √k independent slots.
 
         Args:
             point: The setting's job-wide values.
-            measured: Ln of default / setting by fresh launches, by slot; None: there are none.
+            measured: Ln of (time of the default / time of the setting) on fresh launches, by slot; None:
+                there are no fresh launches.
             n_made: Number of fresh launches of each side that were made.
         """
         from scipy.special import ndtri
@@ -177,7 +181,7 @@ class Known:
         expected_gains, k = np.array(list(differing.values())), len(differing)
         measured_gains = np.array([(measured or {}).get(slot, ratio) for slot, ratio in differing.items()])
         launch_sd = self.noise.sds(differing)
-        sides = 1 if self.design.heats else 2  # the sides whose launches vary by themselves
+        sides = 1 if self.design.heats else 2  # number of sides with noise of their own
         limit = self.design.least + float(ndtri(DOUBT / k)) * launch_sd * math.sqrt(sides / n)
         belief_sd = self._spread(sd)[[slot in differing for slot in mean]]
         reach = share * np.hypot(belief_sd, launch_sd * math.sqrt(sides / (n - n_made)))
@@ -187,7 +191,7 @@ class Known:
         return float(np.prod(passes) ** (1 / math.sqrt(k)))
 
     def luck(self, point: Point) -> float:
-        """Return how much better a setting looks than it is believed to be: mean over the slots, in ln."""
+        """Return how much better a setting looks than it is believed to be: mean ln (ratio) over slots."""
         shown = {row[0]: row[1] for row in self.rows}.get(point)
         mean, _ = self.believed.get(point, ({}, None))
         if shown is None or not mean:
@@ -200,7 +204,7 @@ class Known:
         return self.noise.sds(self.baseline)
 
     def _spread(self, sd: Array) -> Array:
-        """Return the standard deviations with that of the defaults, which ratios of heats already contain."""
+        """Return the standard deviations, with the defaults' own noise added unless ratios contain it."""
         if self.design.heats:
             return sd
         return np.hypot(sd, self._sds / math.sqrt(max(self.launches, 1)))

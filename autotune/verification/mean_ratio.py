@@ -1,20 +1,22 @@
-"""Bound the largest ratio of two plain means that pairs of launches do not exclude.
+"""Compute the largest ratio of two plain means that pairs of launches do not exclude.
 
-A program waits for the sum of its calls, so a bound on what it may lose is a bound on the mean, of which rare
-slow launches or calls are a part. Each launch of a setting is paired with a launch of the reference that met
-the same moment, or one near to it, and a ratio ρ of the means is excluded where the mean of the differences
+A program waits for the sum of its calls, so a bound on what it may lose is a bound on the mean, to which rare
+slow launches or calls contribute. Each launch of a setting is paired with a launch of the reference at the
+same moment, or at a moment near to it. A ratio ρ of the means is excluded in a slot (collective, communicator
+size, message size) where the mean of the differences
 
     u = t(tuned) − ρ · t(reference)
 
-is too far below zero to be chance, as in Fieller's interval of a ratio. What both launches of a pair share is
-in both times. Student's interval of a mean is too short where times are skewed: few slow launches raise the
-mean and the standard deviation alike. Hall's transformation takes the skewness out [1]. With T the
-studentised mean of u and g its skewness, of order 1/√n,
+is too far below zero to be chance, as in Fieller's interval of a ratio. An influence that both launches of a
+pair share is contained in both times. Student's interval of a mean is too short if times are skewed: a few
+slow launches raise the mean and the standard deviation alike. Hall's transformation removes the skewness [1].
+With T the studentised mean of u and g its skewness, of order 1/√n,
 
     T₁ = T + g T²/3 + g² T³/27 + g/6
 
-is compared with Student's t, and so is T: where the slow launches happen to be the reference's, the
-correction by a skewness from few launches would make the interval shorter, so Student's interval is used.
+is compared with Student's t distribution, and so is T; a ratio is excluded only if both exclude it. Otherwise
+a skewness that is estimated from few launches would make the interval shorter where the slow launches happen
+to be the reference's.
 
 No interval of a mean holds for every distribution [2]: launches say nothing about a slowdown that did not
 occur, except how rare it must be. ``benchmarks/means.py`` simulates the coverage.
@@ -61,8 +63,9 @@ def log_ratio(tuned: Floats, reference: Floats) -> tuple[Floats, Floats]:
 def bound(tuned: Floats, reference: Floats, alpha: float) -> Floats:
     """Return ln of the least ratio of the reference's mean to the tuned mean that is not excluded, by slot.
 
-    The bound is one-sided, with an error rate of ``alpha``; see ``log_ratio`` for the other arguments. It is
-    minus infinity where fewer than two pairs are known, or a ratio of a thousand is not excluded.
+    The bound is one-sided, with an error rate of ``alpha``; see ``log_ratio`` for the other arguments. The
+    bound is minus infinity where fewer than two pairs are known, or where the launches do not exclude that
+    the setting is a thousand times as slow.
     """
     tuned, reference = _both_known(tuned, reference)
     slower = -log_ratio(tuned, reference)[0]

@@ -1,4 +1,7 @@
-"""Hold one round of the verification: a setting with its rules compared with the untouched stack."""
+"""Hold one round of the verification: a setting with its rules compared with the untouched stack.
+
+A slot is one (collective, communicator size, message size).
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +22,8 @@ class VerificationRound:
     setting: Recommendation  # The setting under comparison.
     launches: tuple[Observation, ...] = ()  # Launches of the setting and of the defaults, in order.
     blocks: tuple[Block, ...] = ()
-    """Complete blocks of this round, and the slots with the same calls in rounds with other rules."""
+    """Complete blocks of this round, and blocks of rounds with other rules, reduced to the slots in which the
+    setting makes the same calls as in this round."""
     other_blocks: tuple[Block, ...] = ()
     """The same blocks in the probe's other loop, as far as it was measured."""
     comparisons: tuple[Comparison, ...] = ()  # Comparison of every slot after the last complete block.
@@ -29,17 +33,17 @@ class VerificationRound:
     slots together. A setting without that evidence is not deployed: noise that hides a gain hides a loss
     too."""
     lost: frozenset[Slot] = frozenset()
-    """Slots in which the setting is slower, and dropping a rule would not help: it is refused."""
+    """Slots in which the setting is slower, and dropping a rule would not help; a setting with such a slot is
+    refused."""
     open: frozenset[Slot] = frozenset()
     """Slots in which the setting could be slower by more than ``margin``, and dropping a rule would not
     help."""
     doubtful: frozenset[Slot] = frozenset()
     """Slots in which the setting was seen slower, and dropping a rule would not help."""
     both_count: bool = False  # Whether a loss in either of the probe's two loops counts.
-    failures: Failures = NO_FAILURES  # Failures of both sides, in all blocks of the job-wide setting so far.
-    starts: tuple[
-        Observation, ...
-    ] = ()  # Launches of the setting that timed nothing; ``failures`` counts them too.
+    failures: Failures = NO_FAILURES  # Failures of both sides, in all blocks with these job-wide values.
+    starts: tuple[Observation, ...] = ()
+    """Launches of the setting that only started and checked results; ``failures`` counts them, too."""
     suspect: str = ""
     """The values that the setting shares with failing settings, in words; empty once its own launches exclude
     such failures."""
@@ -67,7 +71,10 @@ class VerificationRound:
 
     @property
     def total_otherwise(self) -> Comparison | None:
-        """Return the comparison of the mean over all slots in the probe's other loop; None if unmeasured."""
+        """Return the comparison of the mean over all slots in the probe's other loop.
+
+        Return None if nothing was measured in the other loop.
+        """
         slots = frozenset(c.slot for c in self.other_comparisons)
         return overall(self.other_blocks, slots) if slots else None
 
@@ -100,7 +107,7 @@ class VerificationRound:
 
 
 def fresh_launches(rounds: Iterable[VerificationRound]) -> int:
-    """Return the number of launches in rounds; rounds may share launches with the stack's own defaults."""
+    """Return the number of launches in rounds; launches of the defaults that rounds share count once."""
     return len({o.trial.number for each_round in rounds for o in each_round.launches})
 
 

@@ -1,22 +1,25 @@
 """Measure effects of a setting on calls that it was not tuned for (data flow: verification).
 
-Files apply to every call of every job, and most values that are set for a whole job act on single messages.
-So launches of the verification measure other calls too (``verify.also``), in a share of their time and in
-both loops: between calls of other sizes and kinds, which find caches and the other rank cold, and back to
-back, as a program without pauses calls them.
+Exported files apply to every call of every job, and most job-wide values act on single messages, whatever
+call sends them. So launches of the verification measure other calls too (``verify.also``), in a share of
+their time and in two loops. In one loop a call follows calls of other sizes and kinds, so that it finds
+caches and the other ranks cold. In the other loop the call is repeated back to back, as in a program without
+pauses.
 
-Each launch has a plain mean of each call, which is what a program waits for. In a heat it is the median over
-the launch's visits of their means, since a visit of some milliseconds in which another process had a core is
-no part of a setting: beside nine busy processes on two cores, means of all visits differed by a factor of 20
-between launches of one setting. Means of one block, whose launches met the same moments, are compared: with
-y_bsi = ln of launch i of side s in block b,
+Each launch gives a plain mean of each call, since a program waits for the sum of its calls. In a heat
+(launches that are alive at once and measure in turns) a launch visits a call several times, and the median of
+the visits' means is used: if another process had a core during a visit of some milliseconds, this says
+nothing about the setting. Beside nine busy processes on two cores, means over all visits differed by a factor
+of 20 between launches of one setting. Only means of one block are compared, since its launches met the same
+moments. With y_bsi = ln of the mean of launch i of side s in block b, the model
 
     y_bsi = μ_b + δ_s + ε_bsi
 
-by least squares, where the interval of δ is Student's [1]. With one launch of each side in a block it is the
-paired t test. Intervals of all calls are right together with 95 % (Bonferroni), so that hardly any setting is
-called slower by chance; the claim that a loss is excluded is wrong only if the bound of that very call is
-(intersection–union, see ``comparison``), so each bound has 95 % by itself.
+is fitted by least squares, and the interval of δ is Student's [1]. With one launch of each side in a block
+this is the paired t test. The intervals of all calls are right together with a probability of 95 %
+(Bonferroni), so that hardly any setting is called slower by chance. The claim that a loss is excluded is
+wrong only if the bound of that very call is wrong (intersection–union, see ``comparison``), so each bound by
+itself is right with a probability of 95 %.
 
 References:
     1. W. G. Cochran, G. M. Cox, *Experimental Designs*, 2nd ed. (1957), section 4.2: randomised blocks.
@@ -37,14 +40,15 @@ _PREFIX = "beside "
 _LEAST_FREEDOM = 2  # Least degrees of freedom at which the spread of launches counts as known.
 
 _Blocks = Mapping[int, tuple[list[float], list[float]]]
-"""Maps each block to the seconds of its launches of the untouched stack and of the setting."""
+"""Maps each block to the mean times of a call in seconds, in its launches of the untouched stack and in those
+of the setting."""
 
 
 def other_calls(launches: Iterable[Observation], design: SequentialDesign) -> tuple[OtherCall, ...]:
     """Return a setting's effects on other calls, from its launches and those of the untouched stack.
 
-    The result is empty if they measured no other call. Calls with too few launches for an interval are left
-    out.
+    The result is empty if the launches measured no other call. Calls with too few launches for an interval
+    are left out.
     """
     times: dict[str, _Blocks] = defaultdict(lambda: defaultdict(lambda: ([], [])))
     for launch in {o.trial.number: o for o in launches if o.ok}.values():

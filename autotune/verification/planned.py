@@ -1,30 +1,32 @@
 """Test differences between two sides by the random order of their launches, group-sequentially.
 
-Within a block every order with as many launches of each side was drawn with the same probability. Nothing
-else is assumed: had the setting no effect, each launch would have shown the same times in any other order
-[1]. Drift, shifts, alternation, heavy tails and dependence between slots are in the times, and so in that
-distribution.
+Within a block, every order with the same number of launches of each side had the same chance to be drawn.
+Nothing else is assumed: if the setting had no effect, each launch would have shown the same times in any
+other order [1]. Drift, shifts, alternation, heavy tails and dependence between slots affect the times in all
+these orders alike, so they do no harm.
 
 Notation: y is ln t in one slot (collective, communicator size, message size), z is y minus its median in the
 block, divided by the robust standard deviation of such differences in all blocks, and clipped to ±1. S is the
 sum over launches of the setting of (mean z of the block − z), so that S > 0 where the setting is faster. Over
-the orders that could have been drawn its mean is zero, and a block of n launches, a of them of the setting,
-adds to its variance
+all orders that could have been drawn, the mean of S is zero. A block of n launches, a of them of the setting,
+adds to the variance of S
 
-    a (n − a) / (n (n − 1)) · Σ (z − z̄)².
+    a (n − a) / (n (n − 1)) · Σ (z − z̄)²,
 
-For sums of independent symmetric parts Lévy's inequality bounds the largest so far by the last one, P(max
-over k ≤ N of S_k ≥ x) ≤ 2 P(S_N ≥ x) [2], so that
+where z̄ is the mean z of the block. For sums S_k of independent symmetric parts, Lévy's inequality bounds the
+largest sum so far by the last one: P(max over k ≤ N of S_k ≥ x) ≤ 2 P(S_N ≥ x) [2]. So the condition
 
-    S_n / sd(S_n) ≥ z(α/2) · √(N / n)
+    S_n / sd(S_n) ≥ q(α/2) · √(N / n)
 
-is reached at any look up to the N-th launch with a probability of at most α: the bounds of O'Brien and
-Fleming [3], for any number of looks. Half of α is spent by ``FIRST`` launches of the setting; each further
-plan, which has ``_LONGER`` times as many launches, spends half of what is left. So the error rate holds
-however often one looks, ends, goes on or resumes, and what was significant once remains so.
+with the upper quantile q of the normal distribution is met at any look (evaluation after a block) up to the
+N-th launch of the setting with a probability of at most α. These are the bounds of O'Brien and Fleming [3],
+for any number of looks. The first plan has N = ``FIRST`` launches and spends half of the error rate. Each
+further plan has ``_LONGER`` times as many launches as the plan before, and spends half of the rate that is
+left. So the error rate holds however often launches are evaluated, ended, continued or resumed, and a result
+that was significant once remains significant.
 
-The test that the setting gains more than δ is the same test of y + δ for launches of the setting. The
-interval of an effect contains the values that are not rejected, its estimate is the δ at which S is zero [4].
+To test whether the setting gains more than δ, δ is added to y of its launches. The interval of an effect
+contains the values that are not rejected; the estimate of the effect is the δ at which S is zero [4].
 
 References:
     1. R. A. Fisher: The Design of Experiments (1935), ch. 2; E. L. Lehmann, J. P. Romano: Testing Statistical
@@ -47,12 +49,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 FIRST = 16
-"""Number of launches of a setting by which half of the error rate is spent: as many as a setting has in heats
-(launches that are alive at once) before it is exported."""
+"""Number of launches of a setting in the first plan: as many as a setting has in heats (launches that are
+alive at once) before it is exported."""
 _LONGER = 1.5
-"""Factor between the launches of successive plans. Right after one plan has ended the next one requires √1.5
-times as much; with a factor of 2 that is more than nine heats of two launches a side can show at one of
-ten sizes."""
+"""Factor between the numbers of launches of successive plans. Right after a plan has ended, the next plan
+requires S / sd(S) to be about √1.5 times as large. With a factor of 2 nine heats of two launches a side could
+not show as much at one of ten sizes."""
 CLIP = 1.0
 """Number of robust standard deviations at which z is clipped."""
 ROBUST = 1.4826
@@ -62,8 +64,8 @@ LEAST_SCALE = 1e-12
 FAR = 7.0
 """Largest gain that is considered, in ln of the time: no setting is a thousand times as fast."""
 LEAST_SPREAD = 1e-4
-"""Least distance in which a bound is searched, in ln of the time: a hundredth of the smallest loss that
-matters."""
+"""Least unit of length, in ln of the time, with which a bound is searched: a hundredth of the smallest loss
+that matters."""
 _STEPS = 14
 """Steps of bisection, by which a bound is known to some hundredths of its distance from the estimate."""
 
@@ -127,8 +129,8 @@ class Drawn:
     def bound(self, gain: Floats, alpha: float, sign: float = 1.0) -> Floats:
         """Return a lower bound on the true gain, by slot; ``sign`` −1: an upper bound.
 
-        The probability that it is wrong after any of the blocks is at most ``alpha``. It is infinite where
-        nothing is excluded. ``gain`` is the estimate.
+        The probability that the bound is wrong after any of the blocks is at most ``alpha``. The bound is
+        infinite where nothing is excluded. ``gain`` is the estimated gain.
         """
         threshold, centre = critical(self.launches, alpha), np.nan_to_num(gain)
 
@@ -141,9 +143,9 @@ class Drawn:
     def spread(self) -> tuple[Floats, Floats]:
         """Return the robust standard deviations within blocks, of launches of the setting and of others.
 
-        They follow from the differences to the mean of the same side in the same block of k launches, times
-        √(k / (k − 1)). Differences to the median of a whole block of four would be half as large as the
-        standard deviation. The result is NaN where no block has two launches of a side.
+        They follow from the differences to the mean of the k launches of the same side in the same block,
+        times √(k / (k − 1)). Differences to the median of a whole block of four launches would be only half
+        as large as the standard deviation. The result is NaN where no block has two launches of a side.
         """
         tuned_sd, reference_sd = (self._spread_of(side) for side in (self.tuned, ~self.tuned))
         return tuned_sd, reference_sd
@@ -184,7 +186,7 @@ class Drawn:
 
 
 def critical(launches: Floats | float, alpha: float) -> Floats:
-    """Return S / sd(S) that is significant after so many launches of a setting, see the module's text."""
+    """Return the least S / sd(S) that is significant after so many launches; see the module's text."""
     from scipy.special import ndtri
 
     n = np.maximum(np.asarray(launches, dtype=float), 1.0)

@@ -3,19 +3,20 @@
 A block launches the untouched stack and one setting equally often, in an order drawn at random. Each setting
 is evaluated by its own ``Course``, and the settings of the next block follow from all launches before it.
 Once begun, a setting is launched until it *holds* (is verified), is refused, or the predictive probability
-that the remaining launches and time will verify it falls below a tenth: launches that are divided among
-several settings prove nothing about any. The next setting is the one with the largest expected benefit: its
-gain times the probability that its launches will leave no loss doubtful. In simulations, a setting that is
-7 % faster competed with one that promises more and loses at one size. With both in each heat (launches alive
-at once), the first was exported in 9 of 10 campaigns, in 42 s; one after the other in 10 of 10, in 36 s
-(noise of ``benchmarks/error_rates.py``).
+that the remaining launches and time will verify it falls below a tenth. The reason is that launches which are
+divided among several settings prove nothing about any of them. The next setting is the one with the largest
+expected benefit: its gain times the probability that its launches will leave no loss doubtful. In
+simulations, a setting that is 7 % faster competed with a setting that promises more but loses at one size.
+With both settings in each heat (launches alive at once), the former was exported in 9 of 10 campaigns, which
+took 42 s; with one setting after the other, in 10 of 10 campaigns, which took 36 s (noise of
+``benchmarks/error_rates.py``).
 
-Once a setting holds, only settings that promise more than its gain are tried, while there is time to verify
-one; the best that holds is exported. The remaining time is used for more launches of it, which tighten the
-bound on what it may lose, and reveal rare events.
+Once a setting holds, only settings that promise more than its gain are tried, as long as there is time to
+verify one. The best setting that holds is exported. The remaining time is used for more launches of that
+setting, which tighten the bound on what it may lose, and reveal rare events.
 
 The settings may spend 2/3, 2/9, 2/27, … of the campaign's error rate, in the order in which they were first
-launched, so by the union bound all claims are right together, however many settings are tried.
+launched. So by the union bound the error rate holds for all claims together, however many settings are tried.
 """
 
 import math
@@ -98,7 +99,7 @@ class Race:
 
     @property
     def harmless(self) -> Course | None:
-        """Return the best verified setting that makes no call slower for which it was not tuned.
+        """Return the best verified setting that slows down no call for which it was not tuned.
 
         Return None if there is none (yet).
         """
@@ -140,8 +141,8 @@ class Race:
         continued = [c.rounds[-1].setting for c in under_way if fresh == [] or self._may_hold(c, in_time)]
         if (best_verified := self.best_verified) is None:
             return [*continued, *fresh]
-        # A time limit is used up for further settings, a limit on launches is not. If the best setting makes
-        # other calls slower, the best setting that does not is still to be found.
+        # After a setting is verified, remaining time is used for further settings, but remaining launches are
+        # not. If the best setting slows down other calls, the best setting that does not is looked for, too.
         harmless = self.harmless
         min_gain = 0.0 if harmless is None else _gain(harmless)
         too_late = (harmless is not None and not self._design.timed) or in_time < self._design.launches
@@ -151,7 +152,7 @@ class Race:
         return [s for s in raced if self._expected(s) > harms.get(s.point, min_gain)]
 
     def _unlike(self, best_verified: Course, fresh: Sequence[Recommendation]) -> list[Recommendation]:
-        """Return those of the fresh settings that share the fewest changes with the best verified setting."""
+        """Return the unlaunched settings that share the fewest changes with the best verified setting."""
         changes = set(self._space.changes(best_verified.rounds[-1].setting.point).items())
         shared = {s.point: len(changes & set(self._space.changes(s.point).items())) for s in fresh}
         return [s for s in fresh if shared[s.point] == min(shared.values())]
@@ -203,7 +204,7 @@ def _tried(
 
 
 def _counting(comparison: Comparison) -> Comparison:
-    """Return a comparison whose gain is at most the gain in mean times plus one standard error."""
+    """Return a comparison with its gain limited to the gain in mean times plus one standard error."""
     limit = comparison.mean_gain + comparison.mean_sem
     return replace(comparison, gain=min(comparison.gain, limit)) if math.isfinite(limit) else comparison
 
@@ -227,6 +228,6 @@ def _launches_with(block: Sequence[Observation], point: Point) -> tuple[Observat
 
 
 def _gain(course: Course) -> float:
-    """Return ln of the speed-up over all sizes in the launches of a setting; 0 before any was compared."""
+    """Return ln of the speed-up over all sizes in the launches of a setting; 0 if none was compared."""
     total = course.rounds[-1].total
     return total.gain if total is not None else 0.0

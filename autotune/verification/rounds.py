@@ -4,9 +4,10 @@ The search's recommendations compete (see ``race``) on fresh launches, made afte
 surely lose by the search's evidence are never launched again.
 
 An exported setting failed no more often than the untouched stack (the MPI's own defaults) beside it. At every
-size its launches exclude a loss of more than ``margin``, and it was not seen slower by more than
-``max_loss``, beyond what some size shows by chance in two comparisons of five. ``Verdict.hidden`` is the loss
-that they exclude; ``benchmarks/error_rates.py`` measures how often a setting with a true loss is exported.
+size its launches exclude a loss of more than ``margin``. No size is *doubtful* (see ``comparison``): seen
+slower by more than ``max_loss``, and by so much more that chance hardly explains it. ``Verdict.hidden`` is
+the largest loss at any size that the launches do not exclude; ``benchmarks/error_rates.py`` measures how
+often a setting with a true loss is exported.
 """
 
 import math
@@ -37,7 +38,7 @@ class Verifier:
     """Choose the launches of the verification, and return its verdict."""
 
     space: Space  # The space of settings.
-    objectives: tuple[Objective, ...]  # The objectives.
+    objectives: tuple[Objective, ...]  # The quantities by which settings are compared.
     design: SequentialDesign  # Number of launches of a round, and error rates.
     seed: int = 0  # Random seed of the order within blocks.
     one_row: Collection[str] = field(default=(), hash=False)
@@ -146,7 +147,6 @@ class Verifier:
         return replace(self._verified(race, best_course), harmless=harmless_verdict)
 
     def _verified(self, race: Race, course: Course) -> Verdict:
-        """Return the verdict on a verified setting."""
         setting = course.verified or Recommendation(self.space.untouched, ())
         other_courses = (c for c in race.courses.values() if c is not course)
         rounds = tuple(r for c in (*other_courses, course) for r in c.rounds if r.launches)
@@ -177,7 +177,7 @@ def _remaining(
 ) -> tuple[BlockMember, ...]:
     """Return the launches that a block still needs, in its order.
 
-    The result is empty if launches have refused all of the block's settings: it can show nothing more.
+    The result is empty if all settings of the block were refused, since the block shows nothing more then.
     """
     missing = list(order)
     for trial in (o.trial for o in launches):
@@ -205,7 +205,7 @@ def _race(verifier: Verifier, history: History) -> Race:
 def freshly_measured(space: Space, setting: Recommendation, last: VerificationRound) -> Recommendation:
     """Return a setting with the gains that fresh launches showed, by size and on the whole.
 
-    Gains are shrunk towards their mean (see ``comparison``), and their intervals are centred on that. The
+    Gains are shrunk towards their mean (see ``comparison``), and each interval is centred on its gain. The
     setting may have fewer rules than in the last round: where it makes the stack's own calls, its gain is 0.
     """
     reference, tuned = (

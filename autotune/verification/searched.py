@@ -29,7 +29,7 @@ class Searched:
     """Hold everything that is known before the first launch of the verification."""
 
     space: Space  # The space of settings.
-    objectives: tuple[Objective, ...]  # The objectives.
+    objectives: tuple[Objective, ...]  # The quantities by which settings are compared.
     design: SequentialDesign  # The design of the test: losses that do not matter, and error rates.
     one_row: Collection[str]  # Collectives for which the stack's files have one row for all sizes.
     confirmed: tuple[Point, ...]  # Settings that are verified even if the search sees them gain nothing.
@@ -48,7 +48,7 @@ class Searched:
     def recommended(self) -> tuple[Recommendation, ...]:
         """Return the search's recommendations without settings known to lose, the best first.
 
-        If none is left, the defaults are returned; nothing is returned before any setting was measured
+        If no setting is left, the result is the defaults. The result is empty before any setting was measured
         completely.
         """
         evidence, measured = self.known, self._candidates
@@ -69,7 +69,10 @@ class Searched:
         return [setting for setting in settings if deploys(self.space, setting)]
 
     def own_choices(self, setting: Recommendation) -> dict[Slot, tuple[Winner, Winner]]:
-        """Return, by slot, the stack's own choice under this job-wide setting, and under the defaults."""
+        """Return the stack's own choice in each slot, with the setting's job-wide values and the defaults.
+
+        A slot is one (collective, communicator size, message size).
+        """
         of_points = by_setting(self.space, self.history.of_points(self.space))
         launches = of_points.get(job_setting(self.space, setting.point), [])
         baseline = envelope(self.space, self.history.of(Phase.BASELINE))
@@ -92,9 +95,9 @@ class Searched:
 
     @property
     def _safest(self) -> tuple[Point, ...]:
-        """Return the setting most likely to lose nowhere among those that probably gain; else nothing.
+        """Return the setting that most likely loses nowhere, among settings that probably gain; else nothing.
 
-        It is verified however many settings promise more.
+        This setting is verified however many settings promise more.
         """
         default = untouched(self.objectives, self.space, self._search_history)
         if default is None:

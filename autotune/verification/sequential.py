@@ -8,39 +8,40 @@ from typing import Any
 from autotune.errors import ScenarioError
 
 DOUBT = 0.2
-"""Share of comparisons in which some size may be doubted by chance although each size loses just
-``max_loss``. A doubt costs launches and claims nothing. In heats none of 16 settings that lose 5 % at one
-of ten sizes is exported with 0.1, 0.2 and 0.4; of settings that gain 20 % at one size alone 13, 12 and 11
-(``benchmarks/error_rates.py``)."""
+"""Share of comparisons in which some size may be called doubtful by chance although each size loses just
+``max_loss``. A doubt costs launches and claims nothing. With shares of 0.1, 0.2 and 0.4, none of 16 settings
+that lose 5 % at one of ten sizes is exported, and 13, 12 and 11 settings that gain 20 % at one size alone are
+(in heats, ``benchmarks/error_rates.py``)."""
 ONE_IN_TWENTY = 0.05
-"""Probability with which equal settings may be doubted by chance: refusing a setting claims nothing, so this
-rate is not part of the campaign's."""
+"""Probability with which a setting that equals the defaults may be doubted by chance. Refusing a setting
+claims nothing, so this rate is not part of the campaign's error rate."""
 LONGEST = 4
-"""Factor by which a setting that is inconclusive may exceed the planned launches, as may all settings
-together. One launch that is twice as slow among 24 leaves a loss of 23 % possible, among 36 one of 17 %.
-By Student's interval of means, with factors of 2, 3 and 4, settings that gain 5 % are exported in 75, 86
-and 90 % of campaigns, settings that gain 10 % in 92, 95 and 96 %, and settings that lose 5 % at one size
-in 12, 15 and 14 %; the median of launches stays. Settings that are hopeless have fewer launches
-(``benchmarks/error_rates.py``)."""
+"""Largest number of launches of an inconclusive setting, and of all settings together, as a multiple of the
+planned number. A single launch that is twice as slow leaves a loss of 23 % possible among 24 launches, and a
+loss of 17 % among 36. With factors of 2, 3 and 4 (and Student's interval of means), settings that gain 5 %
+are exported in 75, 86 and 90 % of campaigns, settings that gain 10 % in 92, 95 and 96 %, and settings that
+lose 5 % at one size in 12, 15 and 14 %; the median number of launches is the same. Hopeless settings have
+fewer launches (``benchmarks/error_rates.py``)."""
 LONGEST_IN_HEATS = 9
-"""The same where launches are alive at once: each takes a third of the time. One launch that is three times
-as slow among 96 leaves a loss of 13 to 15 % possible. With factors of 4, 6 and 9, settings that gain 20 % at
-one size alone are exported in 80, 88 and 92 % of 40 campaigns, which take 41, 50 and 57 s on the average
-(122 s apart, where 25 % are); the median of launches stays (``benchmarks/adversaries.py``)."""
+"""The same multiple where launches are alive at once, so that each takes a third of the time. A single launch
+that is three times as slow among 96 leaves a loss of 13 to 15 % possible. With factors of 4, 6 and 9,
+settings that gain 20 % at one size alone are exported in 80, 88 and 92 % of 40 campaigns, which take 41, 50
+and 57 s on the average; the median number of launches is the same. If launches are made one after the other,
+such settings are exported in 25 % of campaigns, which take 122 s (``benchmarks/adversaries.py``)."""
 EACH_IN_A_HEAT = 2
-"""Number of launches of each side in a heat (launches that are alive at once and measure in turns). They have
-6 orders, and a second launch of the untouched stack shows how well two launches of one setting agree when
-they meet the same moments."""
+"""Number of launches of each side in a heat (launches that are alive at once and measure in turns). They can
+have 6 orders, and a second launch of the untouched stack shows how well two launches of one setting agree
+when they meet the same moments."""
 IN_HEATS = 4 / 3
-"""Factor on the number of launches of a setting before it is exported, if they are alive at once: each then
-measures for a third of the time. With factors of 1, 4/3 and 2, settings that gain 2 % at all sizes are
+"""Factor on the number of launches of a setting before it is exported, if launches are alive at once, so that
+each measures for a third of the time. With factors of 1, 4/3 and 2, settings that gain 2 % at all sizes are
 exported in 75, 85 and 85 % of campaigns, in 31, 38 and 46 s (``benchmarks/error_rates.py``)."""
 EACH = 4
-"""Launches of each side in a block: they have 70 orders, so two blocks are conclusive on clear
-differences."""
+"""Number of launches of each side in a block: they can have 70 orders, so two blocks are conclusive if the
+difference is clear."""
 FIRST_OF_TWO = 5
-"""Launches of each side in the first block of two sides that are launched one after the other: its 252 orders
-may be conclusive alone."""
+"""Number of launches of each side in the first block of two sides that are launched one after the other: the
+block can have 252 orders, so it may be conclusive alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +49,19 @@ class SequentialDesign:
     """Set the number of launches and the error rates, which are kept however often results are evaluated."""
 
     setting_launches: int = 12
-    """Launches of a setting before it is exported. Fewer launches show little of rare events: 12 launches
-    miss a fault that occurs in a fifth of them in 7 % of campaigns. Settings that are 5 or 10 % faster are
-    exported as often as with 16, which take a third more launches (``benchmarks/error_rates.py``)."""
+    """Number of launches of a setting before it is exported. Few launches show little of rare events: in 7 %
+    of campaigns 12 launches miss a fault that occurs in a fifth of launches. Settings that are 5 or 10 %
+    faster are exported as often as with 16 launches (``benchmarks/error_rates.py``)."""
     alpha: float = 0.01
-    """Error rate of a campaign: for all settings, all slots, and all evaluations after a block together. With
-    a rate of 5 % no more settings would be exported."""
+    """Error rate of a campaign: for all settings, all slots (collective, communicator size, message size) and
+    all evaluations after a block together. With a rate of 5 % no more settings would be exported."""
     bound_alpha: float = ONE_IN_TWENTY
-    """Error rate of the bound on what a campaign may lose at any size, which is stated with 95 %."""
+    """Error rate of the bound on the loss at any size, which a campaign states with a confidence of 95 %."""
     max_loss: float = 0.01  # Differences below this share do not matter.
     margin: float = 0.1
     """The largest loss that the launches may leave possible for an exported setting, as a share."""
     max_failures: float = 0.1
-    """Rate of failures that launches of an exported setting exclude; 1: none is excluded."""
+    """Rate of failures that the launches of an exported setting exclude; 1: they need not exclude any."""
     heats: bool = False  # Whether the launches of a block are alive at once and measure in turns.
     timed: bool = False  # Whether a time limit, not a number, limits the launches of all settings together.
 
@@ -81,7 +82,7 @@ class SequentialDesign:
 
     @classmethod
     def of_setting(cls, launches: int, heats: bool, **options: Any) -> "SequentialDesign":
-        """Return a design for a number of launches of a setting; in heats it has more, as each is shorter.
+        """Return a design for a number of launches of a setting; in heats more and shorter ones are made.
 
         ``options`` are further fields of the design.
         """
@@ -98,7 +99,7 @@ class SequentialDesign:
 
     @property
     def gain_alpha(self) -> float:
-        """Return the error rate of a gain on the whole, which also is that of a gain in some slot."""
+        """Return the error rate of a gain on the whole, which is also that of a gain in any slot."""
         return self.alpha / 4
 
     @property
@@ -137,11 +138,11 @@ class SequentialDesign:
         The bound approaches the gain as 1/√n.
 
         Args:
-            distance: How far the believed gain is above that loss, in ln of the time; the result is infinite
-                unless above 0.
+            distance: How far the believed gain is above that loss, in ln of the time; if it is not above 0,
+                the result is infinite.
             sd: Standard deviation of ln of the time between launches.
-            power: Probability with which the bound excludes the loss; one half applies at the believed gain
-                itself.
+            power: Probability with which the bound excludes the loss after so many launches. With one half,
+                the measured gain is assumed to equal the believed one.
         """
         reach = NormalDist().inv_cdf(1 - self.bound_alpha) + NormalDist().inv_cdf(power)
         return (reach * sd / distance) ** 2 if distance > 0 else math.inf
@@ -166,8 +167,9 @@ class SequentialDesign:
 
     @property
     def hidden(self) -> float:
-        """Return ln of the largest loss (as a speed-up below 1) that an exported setting may still have.
+        """Return ln of the smallest speed-up that the launches of an exported setting may leave possible.
 
-        A loss up to ``max_loss``, which does not matter, need not be excluded in any case.
+        It is below 0, so it stands for a loss. A loss up to ``max_loss`` does not matter, so it need not be
+        excluded even if ``margin`` is smaller.
         """
         return math.log1p(-max(self.margin, self.max_loss))

@@ -1,11 +1,11 @@
 """Suspect settings that share values with settings that fail (data flow: verification).
 
-A fault belongs to a level of a factor more often than to one setting: of two settings that differ in one
-other value, one may hang in a fifth of its launches and the other may have been lucky. So among settings that
-may fail more often than the untouched stack, the levels that all of them have are suspected; if they have
-none in common, each setting's own levels are. A setting with a suspected level is not exported until its own
-launches exclude the rate p at which those failed (``failed.excludes_rate``): n launches without a failure do
-where (1 − p)ⁿ ≤ 1/20.
+A fault is more often caused by one *level* (value of a parameter) than by a whole setting: of two settings
+with the same faulty level, one may hang in a fifth of its launches, while the other was lucky. Consider all
+settings that may fail more often than the untouched stack (the MPI's own defaults). The levels that all of
+them have are suspected; if they have no level in common, all levels of each of them are suspected. A setting
+with a suspected level is not exported until its own launches exclude the rate p at which these settings
+failed (``failed.excludes_rate``): n launches without a failure exclude it if (1 − p)ⁿ ≤ 1/20.
 """
 
 from collections.abc import Hashable, Iterable
@@ -16,20 +16,20 @@ from autotune.space import Point, Space
 from autotune.verification.failed import Failures, excludes_rate
 
 Levels = frozenset[tuple[str, Hashable]]
-"""Pairs (factor, value) that a setting sets; a rule's choice is a value of its collective."""
+"""Pairs (parameter, value) that a setting sets; a rule counts as a pair (collective, choice)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailingSetting:
-    """Hold the values of a launched setting, and the failures among its launches."""
+    """Hold the levels of a launched setting, and the failures among its launches."""
 
-    levels: Levels  # The levels that the setting has.
-    failures: Failures  # Failures among its launches.
+    levels: Levels
+    failures: Failures
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """Hold the levels (values) that failing settings have in common, and how often these settings failed."""
+    """Hold the levels that failing settings have in common, and how often these settings failed."""
 
     levels: Levels  # The levels that are suspected.
     failed: int  # Number of launches of these settings that failed.
@@ -49,7 +49,7 @@ class Suspicion:
 
 
 def levels_of(space: Space, point: Point, rules: Iterable[Rule]) -> Levels:
-    """Return the job-wide values that differ from the stack's own, and rules' choices by collective."""
+    """Return a setting's levels: job-wide values that differ from the defaults, and choices of rules."""
     job = set(space.changes(point).items())
     return frozenset(job | {(rule.collective, rule.choice) for rule in rules if rule.sets})
 

@@ -1,7 +1,8 @@
 """Represent the verdict of a verification, as a value and in words (data flow: verification).
 
-The text states what was shown: the speed-up on fresh launches, the loss that they exclude at every size, and
-every launch that failed. A setting that could not be compared is not called "no better".
+The text states what was shown: the speed-up on fresh launches (made after the search), the loss that these
+launches exclude at every size, and every launch that failed. A setting that could not be compared is not
+called "no better".
 """
 
 import math
@@ -32,7 +33,8 @@ class Verdict:
     """Hold the result of a verification."""
 
     recommendation: Recommendation
-    """The verified setting with gains from fresh launches; until then the leading one; empty without any."""
+    """The verified setting with gains from fresh launches; until a setting is verified, the leading setting;
+    the defaults if there is no setting at all."""
     rounds: tuple[VerificationRound, ...]
     """The rounds of all settings that led to the verdict."""
     complete: bool
@@ -44,8 +46,8 @@ class Verdict:
     other_loop: str = ""
     """Name of the second loop in which the probe measured; empty: none."""
     harmless: "Verdict | None" = None
-    """The verdict on the best verified setting that makes no call slower for which it was not tuned; None:
-    there is none, or this verdict is on that setting."""
+    """The verdict on the best verified setting that slows down no call for which it was not tuned; None:
+    there is no such setting, or this verdict is on that setting."""
 
     @property
     def checked(self) -> Checked:
@@ -79,16 +81,17 @@ class Verdict:
 
     @property
     def _scope(self) -> str:
-        """Return the effect on calls the setting was not tuned for, and whether another setting avoids it.
+        """Return in words the effect on calls for which the setting was not tuned.
 
-        The result is empty if no such call was measured.
+        If the setting slows down such calls, and no verified setting avoids that, the text says so. The
+        result is empty if no such call was measured.
         """
         unavoided = slower(self.recommendation.others) and self.harmless is None
         warning = "no setting that makes none of them slower was verified" if unavoided else ""
         return "".join(f"; {text}" for text in (self.recommendation.scope, warning) if text)
 
     def _in_the_mean(self, low: float) -> str:
-        """Return the gain of plain means, if it is below the interval of typical times; else empty."""
+        """Return the gain in plain means in words; empty unless below the interval of typical times."""
         last = self.rounds[-1]
         gains = [c.mean_gain for c in last.comparisons if not c.overhead and math.isfinite(c.mean_gain)]
         mean = ratio_of(sum(gains) / len(last.comparisons)) if gains else math.inf
@@ -105,7 +108,7 @@ class Verdict:
 
     @property
     def bound(self) -> str:
-        """Return the loss of mean times excluded at every size, and how rare events must be to be missed."""
+        """Return which loss in mean times is excluded at every size, and how rare an unseen event must be."""
         text = f"no size more than {max(1, math.ceil(100 * self.hidden))} % slower (95 %)"
         last = self.rounds[-1]
         n_launches, starts = last.failures.n_deployed, last.starts
@@ -140,7 +143,7 @@ class Verdict:
 
     @property
     def _otherwise(self) -> str:
-        """Return the result in the probe's other loop in words, with slower slots; empty if not measured."""
+        """Return the result in the probe's other loop in words, with slower sizes; empty if not measured."""
         last = self.rounds[-1]
         total = last.total_otherwise
         if total is None or not self.other_loop:
@@ -178,7 +181,7 @@ class Verdict:
         return f"nothing{which} was better {fresh}"
 
     def _better(self) -> Iterator[tuple[VerificationRound, Comparison]]:
-        """Yield the rounds whose setting gains but was not accepted, with its gain on the whole."""
+        """Yield the rounds whose setting gains but was not accepted, each with the gain on the whole."""
         for r in self._ends:
             total = r.total
             if total is None:
@@ -225,7 +228,7 @@ class Verdict:
         return f"it takes verify.launches={max(math.ceil(needed), n_launches + 1)} at least"
 
     def _loop(self, verified_round: VerificationRound, worst: Comparison) -> str:
-        """Return the loop of a comparison in words, if it is not the campaign's own loop; else no text."""
+        """Return the loop of a comparison in words; empty if it is the campaign's own loop."""
         return "" if worst in verified_round.comparisons else f" in {_A[self.other_loop]} loop"
 
 
@@ -255,6 +258,6 @@ def _times(ratio: float) -> str:
 
 
 def _accepted_with(key: str, worst: Comparison) -> str:
-    """Return the option with which a slot would be accepted; empty if none would do."""
+    """Return in words the option that would accept the loss in a slot; empty if no value of it would."""
     loss = math.ceil(100 * -math.expm1(worst.at_least)) / 100
     return f"accepted with verify.{key}={loss:g}" if loss < 1 else ""
