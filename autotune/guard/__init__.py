@@ -1,1 +1,1 @@
-"""Nightly regression checks: whether saved tuned settings are still in effect and as fast as when saved."""
+"""Check every night whether saved tuned settings are still in effect and as fast as when they were saved."""

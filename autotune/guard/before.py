@@ -1,7 +1,9 @@
-"""Restore the environment and parameter files of the day of ``guard keep``, to launch in turn with today's.
+"""Restore the environment and the parameter files that were in effect on the day of ``guard keep``.
 
-Values may be secrets, and files at home are private, so the file in which they are saved is readable by the
-user alone. Variables with names that mark them as secret are not saved at all.
+Launches in that environment alternate with launches in today's, so that the speeds of the two can be
+compared. The reference is the state that ``guard keep`` saved; a side is an environment that is launched
+repeatedly. Values of variables may be secrets, and files in the home directory are private, so the file in
+which they are saved is readable by the user alone. Variables whose names mark them as secret are not saved.
 """
 
 import hashlib
@@ -33,16 +35,17 @@ from autotune.structure import Document, parsed, plain
 from autotune.views.documents import json_text
 
 FILE = "private.json"  # Name of the JSON file that contains ``Private``, in the folder of ``kept.json``.
-_MOST_BYTES = 1 << 20  # Size limit of ``FILE``, and of each parameter file, which have a few kilobytes.
+_MOST_BYTES = 1 << 20
+"""Maximum size in bytes of ``FILE`` and of each parameter file; they usually have a few kilobytes."""
 _LAUNCHERS = re.compile(r"(PRTE|HYDRA|I_MPI_HYDRA)_.*")
-"""Variables that the launcher reads itself, before the environment of a launch could be changed."""
+"""Pattern of variables that MPI's launcher reads itself, so that they cannot be unset for a launch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """Variables and parameter files in effect on the day of ``guard keep``."""
+    """Environment variables and parameter files that were in effect on the day of ``guard keep``."""
 
-    environment: Mapping[str, str] = field(default_factory=dict)  # Value by name, without secrets.
+    environment: Mapping[str, str] = field(default_factory=dict)  # Values by name, without secrets.
     files: Mapping[str, str] = field(default_factory=dict)  # Text of each parameter file by path.
 
 
@@ -50,33 +53,33 @@ class Private:
 class Restoration:
     """Changes to a launch that restore the environment of the reference (saved by ``guard keep``)."""
 
-    env: Mapping[str, str] = field(default_factory=dict)  # Saved values of variables that have another today.
-    unset: tuple[str, ...] = ()  # Variables that are set today but were not set then.
+    env: Mapping[str, str] = field(default_factory=dict)  # Saved values of variables that differ today.
+    unset: tuple[str, ...] = ()  # Variables that are set today but were not set for the reference.
     lacking: tuple[str, ...] = ()  # Descriptions of the parts of the saved state that cannot be restored.
 
     def amended(self, rendering: Rendering) -> Rendering:
-        """Return a launch with the saved environment, except for variables that the launch itself sets."""
+        """Return a launch in the saved environment, except for variables that ``rendering`` sets itself."""
         env = {**self.env, **rendering.env}
         return replace(rendering, env=env, unset=tuple(n for n in self.unset if n not in env))
 
 
 def keep_private(folder: Path, facts: Facts) -> str:
-    """Save the environment and parameter files in effect for this user alone; return the file's SHA-256."""
+    """Save the environment and parameter files in a file for this user alone; return the file's SHA-256."""
     variables = {name: value for name, value in variables_read().items() if not is_secret(name)}
     files = {path: text for path in facts.parameters if (text := _text_of(Path(path), facts.files[path]))}
     text = json_text(plain(Private(variables, files)))
-    write_files({folder / FILE: None}, below=folder)  # an older file would keep its permissions
+    write_files({folder / FILE: None}, below=folder)  # an existing file would keep its permissions
     write_files({folder / FILE: text}, mode=0o600, below=folder)
     return _checksum(text.encode())
 
 
 def kept_private(folder: Path, reference: Kept) -> Private | None:
-    """Return what ``keep_private`` saved for a reference.
+    """Return the environment and the files that ``keep_private`` saved for a reference.
 
-    The result is None if the file does not exist, belongs to another user, or was changed since.
+    The result is None if the file does not exist, belongs to another user, or was changed after it was saved.
 
     Raises:
-        UserError: the file is no valid document.
+        UserError: the content of the file is damaged.
     """
     with suppress(OSError), opened_own(folder / FILE) as descriptor:
         data = os.read(descriptor, _MOST_BYTES)
@@ -93,8 +96,8 @@ def restoration(
 ) -> Restoration:
     """Return the changes to a launch of today that restore the environment and files of the reference.
 
-    Without ``private``, no old value can be restored, only new variables be unset. ``work_folder`` is for
-    copies of files; all nodes must see it.
+    Without ``private``, no saved value can be restored, and only variables that are new today are unset.
+    Copies of the saved files are written to ``work_folder``, which all nodes must see.
     """
     values = private or Private()
     env, unset, lacking = _variables(reference.facts, current, values)
@@ -129,9 +132,9 @@ def sides_of(
 ) -> tuple[Side, Side, Side]:
     """Return the three sides of the comparison, which are launched in turn.
 
-    These are MPI with its own defaults, the settings in today's environment, and the settings in the
-    environment of the reference (``reference_place``, perhaps with another MPI, with ``change``). All nodes
-    must see ``work_folder``.
+    The sides are MPI with its own defaults, the settings in today's environment, and the settings in the
+    environment of the reference. The MPI of the third side is that of ``reference_place``, which may be
+    different from today's, and ``change`` restores its environment. All nodes must see ``work_folder``.
     """
     amend_now, amend_kept = place.recipe(work_folder).under, reference_place.recipe(work_folder).under
     variants = (
@@ -152,12 +155,12 @@ def launch_sides(
 ) -> tuple[Night, Beside, str]:
     """Launch the sides of ``sides_of`` in turn until the comparison is decided or the time is used up.
 
-    Each side is launched ``per_side`` times at most. The error rate ``alpha`` is 0 if the last two sides are
-    the same, so that every difference between them is a false alarm and is dropped.
+    Each side is launched ``per_side`` times at most. ``alpha`` is the error rate of the comparison; 0 means
+    that the last two sides are identical: any difference between them is a false alarm and is dropped.
 
     Returns:
         The record of the check with the launches, the comparison of today's settings with those of the
-        reference, and the reason why the settings have no effect, which is empty if they have.
+        reference, and the reason why the settings have no effect, which is empty if they have an effect.
     """
     launched: tuple[list[Observation], ...] = ([], [], [])
     default, settings, as_kept = launched
@@ -199,7 +202,7 @@ def lost_for_good(reference: Kept, current: Facts, kept_mpi_runs: bool) -> Itera
 def _variables(
     reference: Facts, current: Facts, values: Private
 ) -> tuple[dict[str, str], list[str], list[str]]:
-    """Return old values of variables, the variables to unset, and descriptions of what cannot be restored."""
+    """Return variables to set, variables to unset, and descriptions of what cannot be restored."""
     env: dict[str, str] = {}
     unset: list[str] = []
     lacking: list[str] = []
@@ -220,7 +223,7 @@ def _variables(
 
 
 def _text_of(path: Path, checksum: str) -> str:
-    """Return the text of a file if it has the given checksum and is UTF-8; else an empty text."""
+    """Return the text of a file if it has the given checksum and is UTF-8, otherwise an empty text."""
     with suppress(OSError, UnicodeDecodeError):
         data = path.read_bytes() if checksum and path.stat().st_size < _MOST_BYTES else b""
         return data.decode() if _checksum(data) == checksum else ""
@@ -228,7 +231,7 @@ def _text_of(path: Path, checksum: str) -> str:
 
 
 def _assigned(path: Path) -> list[str]:
-    """Return the variables that Open MPI's launcher sets for the ranks as a parameter file states."""
+    """Return the names of the variables that a parameter file makes Open MPI's launcher set for the ranks."""
     with suppress(OSError, UserError, UnicodeDecodeError):
         return list(environment(path.read_text(encoding="utf-8")))
     return []

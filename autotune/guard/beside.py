@@ -1,6 +1,8 @@
 """Compare the speed of one environment with that of another one, launched in turn or at the same moments.
 
-The result is "slower", "not slower", or "inconclusive".
+The result is "slower", "not slower", or "inconclusive". A block is a group of launches of both environments,
+made at about the same time and in random order. A slot is a collective, a communicator size and a message
+size.
 """
 
 from collections.abc import Sequence
@@ -20,11 +22,12 @@ from autotune.views.text import ratio_text
 class Beside:
     """Comparison of one environment (the side) with a reference that was launched in the same blocks."""
 
-    comparisons: tuple[Comparison, ...] = ()  # Speed of the side over that of the reference in each slot.
+    comparisons: tuple[Comparison, ...] = ()  # Speed of the side / speed of the reference, in each slot.
     slower: tuple[Slot, ...] = ()  # Slots in which the side is significantly slower.
-    open: bool = True  # Whether in some other slot a slowdown of 10 % is not excluded.
-    failures: str = ""  # Text of how often both failed; empty unless the side fails more often.
-    launches: int = 0  # Number of launches of the side, and of the reference.
+    open: bool = True  # Whether a slowdown of 10 % is still possible in some slot outside of ``slower``.
+    failures: str = ""
+    """How often launches of both environments failed, as text; empty unless the side fails more often."""
+    launches: int = 0  # Number of launches of each of the two environments.
 
     @classmethod
     def of(
@@ -38,7 +41,7 @@ class Beside:
 
         Median times of calls are compared, not means: another program that disturbs a few calls of a launch
         changes their mean, so that on a busy machine a slowdown of any size could not be excluded. ``names``
-        are those of the reference and of the side, and ``alpha`` is the error rate of the comparison.
+        are the names of the reference and of the side, and ``alpha`` is the error rate of the comparison.
         """
         design = SequentialDesign(alpha=alpha)
         blocks = tuple(replace(block, means=()) for block in blocks_of(reference, side))
@@ -61,7 +64,7 @@ class Beside:
 
     @property
     def most_lost(self) -> float:
-        """Return the largest upper 95 % bound of all slots on the share of its speed that the side loses."""
+        """Return the largest share of its speed that the side may have lost in any slot (95 % bounds)."""
         return 1 - min((ratio_of(c.at_least) for c in self.comparisons), default=0.0)
 
     @property
@@ -75,7 +78,7 @@ class Beside:
 
     @property
     def bound(self) -> str:
-        """Return a text that states the largest slowdown that is not excluded."""
+        """Return a text with the largest slowdown of the side that the measurements do not exclude."""
         if not self.comparisons:
             return "not compared"
         return f"typical calls at most {self.most_lost:.1%} slower at any size (95 %)"

@@ -1,6 +1,6 @@
 """``guard bisect A B``: find which part of environment B (MPI, UCX or settings) makes it slower than A.
 
-A is compared with B, and with variants of A in which one part is replaced by that of B.
+A is compared with B, and then with variants of A in which one part is replaced by the same part of B.
 """
 
 import math
@@ -36,8 +36,9 @@ class _Variant:
     """One environment to be launched: A, B, or A with one part replaced by that of B."""
 
     name: str
-    parts: Mapping[str, Path | None]  # Path by name in ``PARTS``; None if there is no such part.
-    part: str = ""  # The only part in which it differs from A; empty for A itself, and if several differ.
+    parts: Mapping[str, Path | None]  # Path of each part in ``PARTS``; None: the variant has none.
+    part: str = ""
+    """Name of the only part in which the variant differs from A; empty for A itself and if several differ."""
 
 
 @heeded()
@@ -76,7 +77,7 @@ def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> 
 
 
 def _compared(sides: Sequence[Side], blocks: int, tests: int) -> Beside:
-    """Launch two environments in turn and compare them, in one of ``tests`` comparisons."""
+    """Launch two environments in turn and compare them; ``tests`` comparisons share the error rate."""
     launches: tuple[list[Observation], list[Observation]] = ([], [])
     comparison, names = Beside(), (sides[0].name, sides[1].name)
     for block in blocks_in_time(sides, blocks * EACH, Span(math.inf)):
@@ -108,7 +109,7 @@ def _environment(text: str) -> dict[str, Path | None]:
 
 
 def _variants(a: dict[str, Path | None], b: dict[str, Path | None]) -> list[_Variant]:
-    """Return A, B and, if several parts differ, A with each of these parts of B."""
+    """Return A, B and, if several parts differ, a variant of A for each of these, with that part of B."""
     for parts in (a, b):  # an MPI uses the UCX that it was installed with, unless the user names another
         parts["ucx"] = parts["ucx"] or _ucx_of(parts)
     differing_parts = [part for part in PARTS if a[part] != b[part]]
@@ -158,7 +159,7 @@ def _ucx_of(parts: Mapping[str, Path | None]) -> Path | None:
 
 
 def _text(comparisons: Sequence[tuple[_Variant, Beside]], how: str) -> str:
-    """Return the result as text: the part that makes B worse, and each environment's speed over that of A."""
+    """Return the result as text: the part that makes B worse, and each environment's speed / A's speed."""
     (variant_b, result_b), *swapped_results = comparisons
     if not result_b.worse:
         head = f"{'inconclusive' if result_b.open else 'B is as fast as A'}: {result_b.bound}"

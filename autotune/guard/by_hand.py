@@ -28,10 +28,10 @@ def parameter_files(folder: Path) -> tuple[Path, ...]:
 
 
 def copy_settings(files: tuple[Path, ...], mpirun: str | None, folder: Path) -> tuple[Path, ...]:
-    """Write the settings of parameter files, and of the rules file that they name, as ``export`` writes them.
+    """Copy the settings in parameter files, and in the rules file that they name, as ``export`` writes them.
 
     Returns:
-        The paths of the parameter files, and of the rules file.
+        The paths of the parameter files that were read, and of the rules file if they name one.
 
     Raises:
         UserError: the files set nothing or cannot be read, or the rules that they name have no effect.

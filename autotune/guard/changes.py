@@ -1,4 +1,4 @@
-"""Differences between a machine today and its state saved by ``guard keep``, and which break the settings."""
+"""Find how a machine differs from its state saved by ``guard keep``, and what breaks the tuned settings."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ class Change:
     """One difference between the saved state of a machine and its current state."""
 
     text: str  # The difference in words.
-    breaks: bool = False  # Whether it keeps some value of the tuned settings from being in effect.
+    breaks: bool = False  # Whether the difference keeps a value of the tuned settings from taking effect.
     names: tuple[str, ...] = ()  # All names that ``text`` mentions or counts, for the JSON report.
 
     @classmethod
     def of(cls, title: str, names: Sequence[str]) -> "Change":
-        """Return a change that concerns several names: its text lists the first and counts the others."""
+        """Return a change that concerns several names: its text lists some of them and counts the rest."""
         further = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         return cls(f"{title}: {', '.join(names[:_NAMED])}{further}", names=tuple(names))
 
@@ -32,7 +32,8 @@ def changes(
 ) -> tuple[Change, ...]:
     """Return all differences between the state saved by ``guard keep`` and the current state of a machine.
 
-    ``settings`` are the variables that the tuned settings set, and ``files`` the paths that apply these.
+    ``settings`` maps each variable that the tuned settings set to its value; ``files`` are the paths of the
+    files that set these variables.
     """
     return (
         *_pairs(reference.stack, current.stack),
@@ -60,7 +61,8 @@ def _pairs(old: Mapping[str, str], new: Mapping[str, str], words: bool = False) 
 def _files(reference: Facts, current: Facts, settings_files: Collection[str]) -> Iterator[Change]:
     """Yield the files whose contents changed.
 
-    Libraries are matched by name, because a new version has another path, and other files by path.
+    Libraries are matched by name, because a new version has a different path. All other files are matched by
+    path.
     """
     old_libraries, new_libraries = (
         {Path(path).name.partition(".so")[0]: value for path, value in files.items() if ".so" in path}
@@ -83,7 +85,7 @@ def _files(reference: Facts, current: Facts, settings_files: Collection[str]) ->
 
 
 def _environment(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Change]:
-    """Yield the changes of environment variables by name; where a value is a folder, with the value."""
+    """Yield the changes of environment variables; values are shown only for variables in ``FOLDERS``."""
     changed = [name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)]
     for name in (name for name in changed if name in FOLDERS):
         yield Change(f"{name}: {old.get(name, 'not set')} → {new.get(name, 'not set')}")
@@ -100,7 +102,8 @@ def _environment(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Cha
 def _variables(reference: Facts, current: Facts, settings: Mapping[str, str]) -> Iterator[Change]:
     """Yield the changes in the variables that each layer (MPI, UCX, …) declares.
 
-    A variable that the tuned settings set has a change of its own; the others are summed up in a line.
+    Each variable that the tuned settings set gets a change of its own. The other variables of a layer share
+    three changes: variables with another default, variables that were removed, and new variables.
     """
     for layer in reference.variables.keys() & current.variables.keys():
         old, new = reference.variables[layer], current.variables[layer]
@@ -145,7 +148,7 @@ def _has_other_default(old: VariableDescription, new: VariableDescription) -> bo
 def _renamed(
     name: str, old: Mapping[str, VariableDescription], new: Mapping[str, VariableDescription]
 ) -> str:
-    """Return the name of the only new variable with a removed one's documentation; empty if there is none."""
+    """Return the new name of a removed variable: the only new one with its documentation; otherwise empty."""
     added = new.keys() - old.keys()
     candidates = [n for n in added if old[name].about and new[n].about == old[name].about]
     return candidates[0] if len(candidates) == 1 else ""

@@ -1,4 +1,4 @@
-"""``guard``: verbs that watch settings which are in effect."""
+"""Commands ``guard …``, which check whether saved settings are still in effect and as fast as before."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ def bisect(
 
 @dataclass(frozen=True)
 class _Guard(Companion):
-    """Adds ``retune=DIR``."""
+    """Adds the key ``retune=DIR`` to the command that tunes."""
 
     def command_lines(self, words: Sequence[str]) -> list[list[str]]:
         from autotune.guard.retune import retuned

@@ -1,8 +1,8 @@
 """Collect the state of a machine: versions, build options, firmware, drivers, file hashes, variables.
 
 Compute nodes have other devices, kernels and firmware than the log-in node on which ``guard`` may run. So a
-process of one rank is started there, in the same way as the launches. It reads a question from a file in the
-directory of its launch, and writes the facts to the same directory.
+process of one rank is started on a compute node, in the same way as launches for measurements. The process
+reads from a file in its directory which facts it has to collect, and writes them to the same directory.
 """
 
 import hashlib
@@ -29,33 +29,34 @@ from autotune.stacks.ports import LaunchRequest
 from autotune.stacks.ucx import detect, site_file
 from autotune.structure import Document, plain
 
-_LAYERS = {"ucx": "UCX", "ucc": "UCC", "libfabric": "libfabric"}  # Names of libraries below MPI in reports.
+_LAYERS = {"ucx": "UCX", "ucc": "UCC", "libfabric": "libfabric"}
+"""Maps each library below MPI to its name in reports."""
 _BUILD_COMMANDS = {"openmpi": ("ompi_info", "--parsable", "--config"), "mpich": ("mpichversion",)}
 """Maps each MPI implementation to the command, next to its launcher, that prints how it was built."""
 _BUILD_LINES = ("config:cli:", "MPICH configure:", "MPICH Device:", "compiler:c:version:")
 """Beginnings of the lines with the build options in the output of ``_BUILD_COMMANDS``."""
 _LIBRARIES = ("libmpi*.so*", "libopen-*.so*", "libprrte.so*", "libuc[cpstm]*.so*", "libfabric.so*",
               "libpmix.so*", "libhwloc.so*")  # fmt: skip
-PREFIX = (
-    "prefix"  # Key in ``Facts.environment`` for the installation prefix of the MPI, which is no variable.
-)
+PREFIX = "prefix"
+"""Key in ``Facts.environment`` for the installation prefix of the MPI, which is no environment variable."""
 FOLDERS = (PREFIX, "LD_LIBRARY_PATH", "OPAL_PREFIX", "PMIX_PREFIX", "PRTE_PREFIX", "I_MPI_ROOT",
            "UCX_CONFIG_DIR", "UCX_MODULE_DIR")  # fmt: skip
-"""Names in ``Facts.environment`` with values that are folders of libraries or of their files."""
+"""Names in ``Facts.environment`` whose values are folders of libraries or of their files."""
 _RELEVANT = re.compile(
     r"(OMPI|OPAL|PRTE|PMIX|UCX|UCC|HCOLL|FI|MPICH|MPIR|I_MPI|HYDRA|PSM2|PSM3|MLX5|IBV|RDMAV|LD_PRELOAD)(_.*)?"
 )
 """Names of environment variables that MPI and the libraries below it read."""
 _IRRELEVANT = re.compile(r"OMPI_ALLOW_RUN_AS_ROOT.*|PMIX_(RANK|NAMESPACE|SERVER_.*|SECURITY_MODE|HOSTNAME)")
-"""Variables without effect on speed, and those that are set for each process by its launcher."""
+"""Names of variables that have no effect on speed, or that a launcher sets for each process."""
 _A_RANKS = re.compile(r"(OMPI|OPAL|PRTE|PMIX|PMI|MPI_LOCAL|MPIEXEC|HYDI|I_MPI_HYDRA)_.*")
 """Variables that a launcher sets for each rank, and that the queried libraries would mistake for settings."""
 _CHECKSUM_DIGITS = 4
 """Hexadecimal digits of a short checksum: a changed value goes unnoticed in one of 65,536 cases, and 16 bits
 disclose no secret."""
-_LARGEST = 1 << 30  # Larger files are not hashed: the largest library of any MPI has a tenth of that.
+_LARGEST = 1 << 30
+"""Maximum size in bytes of files that are hashed; the largest library of any MPI has a tenth of this size."""
 _SYSTEM, _PROCESSOR = Path("/sys"), Path("/proc/cpuinfo")
-_MOST_BYTES = 4096  # Maximum number of bytes that are read from a file of the kernel, which has one line.
+_MOST_BYTES = 4096  # Maximum number of bytes read from a file of the kernel; such files have one line.
 _QUESTION, _ANSWER = "question.json", "facts.json"
 _TIMEOUT_S = 120.0  # Querying the libraries twice takes seconds, but a shared file system may be slow.
 
@@ -65,7 +66,8 @@ class VariableDescription:
     """Declaration of one configuration variable, as its library prints it."""
 
     kind: str  # Type of the value.
-    default: str = ""  # As the library prints it; empty if it prints none, or another one each time.
+    default: str = ""
+    """Default value as the library prints it; empty if it prints none, or a different one each time."""
     allowed: tuple[str, ...] = ()  # Allowed values; empty if the library does not list them.
     others: tuple[str, ...] = ()  # Other names of the variable.
     deprecated: bool = False  # Whether the library advises against its use.
@@ -73,7 +75,7 @@ class VariableDescription:
 
     @classmethod
     def by(cls, knob: Knob) -> "VariableDescription":
-        """Return the declaration of a variable from the listing that its library printed."""
+        """Return the declaration of a variable that its library listed as ``knob``."""
         about = f"{crc32(knob.documentation.encode()):08x}" if knob.documentation else ""
         names, default = (*knob.inherits, *knob.children), _without_user_folders(knob.default)
         return cls(str(knob.kind), default, knob.allowed, names, knob.deprecated, about)
@@ -94,12 +96,13 @@ class Facts:
 
     stack: Mapping[str, str] = field(default_factory=dict)  # Versions of MPI and the libraries below it.
     machine: Mapping[str, str] = field(default_factory=dict)  # Kernel, processor, firmware and drivers.
-    files: Mapping[str, str] = field(default_factory=dict)  # SHA-256 by path; empty if there is no such file.
+    files: Mapping[str, str] = field(default_factory=dict)  # SHA-256 by path; empty if the file is missing.
     mpirun: str = ""  # Path of the launcher.
     variables: Mapping[str, Mapping[str, VariableDescription]] = field(default_factory=dict)
     """Maps each layer (MPI, UCX, …) to the variables that it declares, by name."""
     offers: Mapping[str, str] = field(default_factory=dict)
-    """Names of the MPI's components, and of UCX's transports that have a device on this machine."""
+    """Maps "components" to the MPI's components, and "transports of UCX" to UCX's transports on this machine;
+    both are lists of words in one text."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Maps each environment variable that MPI and the libraries below it read to a short checksum of its
     value, because everybody may read this document and a value may be a secret. The variables in ``FOLDERS``
@@ -109,7 +112,7 @@ class Facts:
 
     @property
     def identity(self) -> str:
-        """Return a checksum of versions, build options, machine, libraries and parameters, but no paths."""
+        """Return a checksum of versions, machine, libraries, variables and parameter files, without paths."""
         by_name = sorted((Path(path).name, value) for path, value in self.files.items() if ".so" in path)
         values = sorted((name, v) for name, v in self.environment.items() if name not in FOLDERS)
         contents = sorted(self.files[path] for path in self.parameters if self.files[path])
@@ -173,7 +176,7 @@ def facts_of(installation: Installation, settings: Iterable[Path] = (), steady: 
     stack |= {_LAYERS[listing.layer]: listing.version for listing in listed if listing.layer in _LAYERS}
     if build_options := _build_options(installation):
         stack[f"{maker} built with"] = build_options
-    library_folder = installation.library.parent  # also has the libraries below MPI, or a subfolder has
+    library_folder = installation.library.parent  # UCX and the like are here or in a subfolder
     folders = (library_folder, library_folder / "openmpi", library_folder / "mpich")
     libraries = {f.resolve() for folder in folders for name in _LIBRARIES for f in folder.glob(name)}
     prefix = installation.mpirun.resolve().parent.parent
@@ -235,7 +238,7 @@ def environment_of(installation: Installation) -> dict[str, str]:
 
 
 def replaced(reference: Facts) -> list[str]:
-    """Return the names of the libraries whose files have other contents now than in the saved state."""
+    """Return the names of the libraries whose files changed since the state ``reference`` was saved."""
     libraries = {path: value for path, value in reference.files.items() if ".so" in path and value}
     return sorted(Path(path).name for path, value in libraries.items() if _hash(Path(path)) != value)
 
@@ -246,13 +249,13 @@ def _offers(installation: Installation) -> Iterator[tuple[str, str]]:
         frameworks = components(installation.mpirun).items()
         yield "components", " ".join(f"{name}/{c}" for name, names in frameworks for c in names)
     with suppress(StackError):
-        # All transports are listed, because settings may choose others than the environment of this moment.
+        # All transports are listed, because settings may choose others than today's environment does.
         if ucx := detect(installation.library, all_transports=True):
             yield "transports of UCX", " ".join(ucx.transports)
 
 
 def _build_options(installation: Installation) -> str:
-    """Return how the MPI was configured, on one line; empty if the MPI does not print that."""
+    """Return the build options of the MPI on one line; empty if the MPI does not print them."""
     name, *options = _BUILD_COMMANDS.get(installation.flavour, ("",))
     program = installation.mpirun.resolve().with_name(name) if name else None
     if program is None or not program.exists():
@@ -272,7 +275,7 @@ def _machine() -> Iterator[tuple[str, str]]:
         for line in lines:
             key, _, value = line.partition(":")
             if not key.strip():
-                break  # the next core
+                break  # the lines of the next core follow
             fields[key.strip()] = value.strip()
         yield from ((name, fields[name]) for name in ("model name", "microcode") if name in fields)
     yield from _kernel_line("firmware of the board", _SYSTEM / "class/dmi/id/bios_version")
@@ -286,7 +289,7 @@ def _machine() -> Iterator[tuple[str, str]]:
 
 
 def _kernel_line(name: str, path: Path) -> Iterator[tuple[str, str]]:
-    """Yield a name with the content of a file of the kernel; yield nothing if the file cannot be read."""
+    """Yield ``name`` with the content of a file of the kernel; yield nothing if the file cannot be read."""
     with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
         yield name, file.read(_MOST_BYTES).strip()
 
@@ -301,7 +304,7 @@ def _hash(path: Path) -> str:
 
 
 def main(directory: Path) -> int:
-    """Collect the facts that the question in a directory asks for; this runs on the compute node."""
+    """Collect the facts that a file in ``directory`` asks for; this function runs on a compute node."""
     question = json.loads((directory / _QUESTION).read_text(encoding="utf-8"))
     for name in set(os.environ) - set(question["environment"]):
         if _A_RANKS.fullmatch(name):

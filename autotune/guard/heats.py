@@ -1,4 +1,8 @@
-"""Launch several environments in turn until the time limit of a ``guard`` command is reached."""
+"""Launch several environments in turn until the time limit of a ``guard`` command is reached.
+
+A block is a group of launches of all environments in random order. In a heat, the launches of a block are
+alive at the same time and measure in turns.
+"""
 
 import math
 import sys
@@ -15,25 +19,22 @@ from autotune.space import Point
 from autotune.verification.sequential import SequentialDesign
 
 _T = TypeVar("_T")
-_LEAST_S = 1.0  # Smallest time limit in seconds of a launch, which could not even start with less.
-_FIRST_NUMBER = (
-    100  # Number of the first launch; those that check whether files take effect have smaller ones.
-)
+_LEAST_S = 1.0  # Smallest time limit of a launch, in seconds; a launch cannot even start in less.
+_FIRST_NUMBER = 100
+"""Number of the first launch; the launches that check whether files take effect have smaller numbers."""
 
 
 @dataclass
 class Span:
-    """Time of a whole ``guard`` command: of querying libraries, waiting in queues, and all launches."""
+    """Time limit of a ``guard`` command, for querying libraries, waiting in queues and all launches."""
 
     minutes: float  # Time limit in minutes.
     clock: Callable[[], float] = time.monotonic  # Returns the time in seconds.
-    launch_s: float = (
-        0.0  # Duration of the longest launch so far, with its wait in a queue; 0: there was none.
-    )
+    launch_s: float = 0.0
+    """Seconds of the longest launch so far, including its wait in a queue; 0 before the first launch."""
     began_s: float = field(init=False)  # Value of ``clock`` when the command began.
 
     def __post_init__(self) -> None:
-        """Start the clock."""
         self.began_s = self.clock()
 
     @property
@@ -47,18 +48,18 @@ class Span:
         return 60 * self.minutes - self.spent_s
 
     def within(self, timeout_s: float) -> float:
-        """Return the time limit of a launch in seconds, shortened to the remaining time of the command."""
+        """Return the limit ``timeout_s`` of a launch, shortened to the time that is left for the command."""
         return min(timeout_s, max(self.left_s, _LEAST_S))
 
     def timed(self, launch: Callable[[], _T]) -> _T:
-        """Make a launch and return its result; its duration serves as an estimate for the next launches."""
+        """Make a launch and return its result; its duration is used to estimate that of the next launches."""
         started_s = self.clock()
         result = launch()
         self.launch_s = max(self.launch_s, self.clock() - started_s)
         return result
 
     def shortage_text(self, launches: int) -> str:
-        """Return a message that the time was used up, with the minutes that ``launches`` would need."""
+        """Return a message that the time was used up, with the minutes that this number of launches needs."""
         minutes = math.ceil((self.spent_s + launches * self.launch_s) / 60)
         message = f"--minutes {self.minutes:g} was used up before a first block of launches"
         return f"{message}: about {minutes} would do" if self.launch_s else f"{message}: more are wanted"
@@ -70,9 +71,10 @@ def alone(measurement: Measurement) -> Measurement:
 
 
 def environment_side(name: str, observer: Observer, limit_s: float) -> Side:
-    """Return the side of a comparison that launches MPI in one environment, for ``limit_s`` at most.
+    """Return the side of a comparison that launches MPI in one environment.
 
-    The trials themselves set nothing; the observer changes the environment of each launch.
+    Each launch takes at most ``limit_s`` seconds. The trials themselves change nothing in MPI; ``observer``
+    changes the environment of each launch.
     """
 
     def trial(turn: Turn) -> Trial:
@@ -87,8 +89,8 @@ def blocks_in_time(
 ) -> Iterator[tuple[tuple[int, Observation], ...]]:
     """Yield blocks of launches of all sides, each launch with the index of its side, and report each block.
 
-    The first block is begun only if there is time for its launches even one after the other. Each side is
-    launched ``per_side`` times at most.
+    The first block begins only if the time is long enough to make its launches one after the other. Each side
+    is launched ``per_side`` times at most.
     """
     design = SequentialDesign(setting_launches=per_side, heats=are_heats(sides))
     expected_s = span.launch_s * design.widths(len(sides))[0] * len(sides)

@@ -1,4 +1,4 @@
-"""Files of ``guard``: the saved state in ``kept.json``, and the record of each check in ``nights.jsonl``.
+"""Read and write the saved state (``kept.json``) and the record of each check (``nights.jsonl``).
 
 A night is the record of one check. Both files are in ``guard/`` in the folder of the settings; everybody may
 read them, and everybody who may write there adds nights. Dates are in ISO format and UTC. The key of a slot
@@ -35,7 +35,7 @@ from autotune.views.text import calls_text, size_text
 
 FOLDER, KEPT, NIGHTS = "guard", "kept.json", "nights.jsonl"
 VERSION = 1  # Version of the format of both files.
-MOST_NIGHTS = 4000  # Maximum number of nights that are read: those of ten years.
+MOST_NIGHTS = 4000  # Maximum number of nights that are read, enough for ten years.
 _ONE_NIGHT_H = 12  # Checks that are fewer hours apart belong to the same night.
 _HINT = "autotune guard keep DIR|PREFIX writes it"
 
@@ -51,16 +51,15 @@ class Kept:
     scenario: Mapping[str, Any]  # The scenario: what is launched and measured, and how.
     launcher: Mapping[str, Any] = field(default_factory=dict)
     """Hydra's configuration node ``hydra.launcher``; empty for ``mpirun``."""
-    sources: tuple[str, ...] = ()  # Files that somebody wrote by hand, if ``settings`` has copies of these.
-    seal: str = (
-        ""  # Signature of ``meant`` by the user who ran ``guard keep``; empty if no key could be stored.
-    )
+    sources: tuple[str, ...] = ()  # Files written by hand, if ``settings`` contains copies of such files.
+    seal: str = ""
+    """Signature of ``meant`` by the user who ran ``guard keep``; empty if no key could be stored."""
     private: str = ""  # SHA-256 of ``private.json``, see ``before``; empty if there is none.
     version: int = VERSION  # Version of the format of this file.
 
     @property
     def meant(self) -> Any:
-        """Return everything that a check starts or applies, as JSON values: what the signature covers."""
+        """Return everything that a check starts or applies, as JSON values; ``seal`` signs these values."""
         paths = (self.settings, self.sources, self.facts.mpirun, *filter(None, [self.private]))
         return plain([*paths, self.recommendation, self.scenario, self.launcher])
 
@@ -69,11 +68,11 @@ class Kept:
 class Launched:
     """One launch of a check."""
 
-    tuned: bool  # Whether the tuned settings were in effect, and not MPI's own defaults.
-    block: int  # Number of its block, of which the launches are made in random order.
+    tuned: bool  # Whether the tuned settings were in effect rather than MPI's own defaults.
+    block: int  # Number of the block; launches of a block are made in random order.
     times: Mapping[str, float] = field(default_factory=dict)
     """Median time of a call in seconds, by key of the slot; empty if the launch failed."""
-    reason: str = ""  # Why the launch failed.
+    reason: str = ""  # Reason why the launch failed; empty if it did not fail.
 
     def __post_init__(self) -> None:
         """Raise a ``ValueError`` unless all times are positive and finite."""
@@ -83,7 +82,7 @@ class Launched:
 
     @classmethod
     def by(cls, tuned: bool, observation: Observation) -> "Launched":
-        """Return the launch that an observation is of."""
+        """Return the record of the launch that ``observation`` describes."""
         times = {slot_text(slot_of(e.cell)): e.median_s for e in observation.usable if e.median_s > 0}
         return cls(tuned, observation.trial.block, times, observation.reason)
 
@@ -102,8 +101,8 @@ class Night:
     """Key of each slot that was found slower, with the first day of the slowdown. These slots are reported
     again each night until the next ``guard keep``."""
     lost: tuple[str, ...] = ()  # Keys of the slots to be tuned again.
-    kept: bool = False  # Whether ``guard keep`` saved a new state: later checks are compared from here on.
-    heats: bool = False  # Whether launches ran at the same time, so that they differ from single ones.
+    kept: bool = False  # Whether ``guard keep`` saved a new state: earlier nights no longer count.
+    heats: bool = False  # Whether launches ran at the same time, which changes their times.
 
     @property
     def day(self) -> str:
@@ -128,7 +127,7 @@ class Night:
         return drawn
 
     def side(self, slots: Sequence[Slot], tuned: bool) -> Floats:
-        """Return ln of the seconds of launches with or without the settings, ``(n_launches, n_slots)``."""
+        """Return ln(seconds of a call) for launches with or without settings, ``(n_launches, n_slots)``."""
         names = list(map(slot_text, slots))
         rows = [launch.times for launch in self.launches if launch.tuned is tuned and launch.times]
         return np.log([[times.get(name, np.nan) for name in names] for times in rows]).reshape(-1, len(names))
@@ -146,7 +145,7 @@ def slot_words(slot: Slot) -> str:
 
 
 def slot_in(key: str) -> Slot:
-    """Return the slot of a key, or raise a ``UserError`` if it is none."""
+    """Return the slot that a key stands for; raise a ``UserError`` if the key is invalid."""
     collective, *numbers = key.split("/")
     if len(numbers) != 2 or collective not in COLLECTIVES or not all(n.isdecimal() for n in numbers):
         raise UserError(f"{key!r} in {NIGHTS} is no slot", "expected collective/ranks/bytes")
@@ -154,7 +153,7 @@ def slot_in(key: str) -> Slot:
 
 
 def slots_of(nights: Sequence[Night]) -> tuple[Slot, ...]:
-    """Return all slots that some launch measured."""
+    """Return all slots that were measured in at least one launch."""
     keys = {key for night in nights for launch in night.launches for key in launch.times}
     return tuple(sorted(map(slot_in, keys)))
 
@@ -165,11 +164,12 @@ def since_kept(nights: Sequence[Night]) -> tuple[Night, ...]:
 
 
 def comparable(nights: Sequence[Night]) -> tuple[Night, ...]:
-    """Return the nights with launches since the last ``guard keep``, merged so that they are independent.
+    """Return the nights with launches since the last ``guard keep``, merged so that all are independent.
 
     Checks of one state that follow each other within half a day ran under the same conditions, and are merged
-    into one night. The night of ``guard keep``, with which others are compared, and the last check, which is
-    to be evaluated, are never merged. Nights that differ from the last check in ``heats`` are left out.
+    into one night. Two nights are never merged: that of ``guard keep``, with which the others are compared,
+    and the last check, which is to be evaluated. Nights that differ from the last check in ``heats`` are left
+    out.
     """
     launched = [night for night in since_kept(nights) if night.launches]
     launched = [night for night in launched if night.heats == launched[-1].heats]
@@ -207,17 +207,17 @@ def read_kept(folder: Path) -> Kept:
 
 
 def read_nights(*folders: Path) -> tuple[Night, ...]:
-    """Return the last nights that were recorded in some folders.
+    """Return the last ``MOST_NIGHTS`` nights that were recorded in some folders.
 
-    The nights of one folder are in the order in which they were added, even if a clock was wrong then; those
-    of several folders are merged by date.
+    The nights of one folder are in the order in which they were added, even if a clock was wrong at the time.
+    The nights of several folders are merged by date.
 
     Raises:
         UserError: A line is not the record of a night.
     """
     nights: list[list[Night]] = []
     for path in (folder / NIGHTS for folder in folders if (folder / NIGHTS).exists()):
-        # A last line without a line end was cut short, or is being written.
+        # A last line without a line end was cut short, or another process is writing it.
         *lines, _ = user_text(path, raised=UserError).split("\n")
         nights.append([_night(line, f"{path}, line {n}") for n, line in enumerate(lines, start=1) if line])
     return tuple(merge(*nights, key=lambda night: night.date))[-MOST_NIGHTS:]

@@ -1,35 +1,42 @@
 """Statistics of ``guard``: evidence, from the launches of many nights, that something became slower.
 
-A night is the set of launches of one ``guard check``; its launches share the conditions of the machine, so
-that a night is one observation, however many launches it had: the mean over its launches of ln t. Conditions
-that affect everything (days, drift, exchanged nodes, weekends) are in all sizes and both sides (settings
-and default), and cancel in differences. So a slot is compared in two views: the settings less the median
-shift of all other slots of both sides, and the settings less the default in the same slot. A change of all
-sizes at once is the only one that has to be detected in the times themselves.
+A night is the set of launches of one ``guard check``. Its launches share the conditions of the machine, so
+each night counts as one observation, whatever its number of launches: the mean of ln t over the launches,
+where t is the time of a call. Conditions that affect everything (drift, exchanged nodes, weekends) change all
+message sizes and both sides (settings and default) alike, and cancel in differences. So each slot
+(collective, communicator size, message size) is compared in two views. The first view is ln t under the
+settings minus the median shift of all other slots of both sides. The second is ln t under the settings minus
+ln t of the default in the same slot. Only a change of all sizes at once must be detected in the times
+themselves.
 
-Nights of a view have a level, a scale and a noise. The noise is independent, or independent plus a walk from
-night to night with q times its variance; where nights had different numbers of launches, its variance is
-either the same for all nights or inverse to that number. From night ν on, nights may lie δ standard
-deviations higher, where δ is normal with a standard deviation of d, and above zero. With Σ the covariance for
-a scale of one, k the degrees of freedom, |r|² the squares left by the level, c the residual of the indicator
-of nights from ν on, both whitened by Σ, a = c·r / |r| and h = d² / (1 + d² c·c), the density of the statistic
-that depends on neither level nor scale is, but for a constant [1, 2],
+The values of a view in the nights have a level, a scale and a noise. The noise is either independent from
+night to night, or the sum of an independent part and of a random walk whose steps have q times the variance
+of that part. If nights had different numbers of launches, the variance of the independent part is either the
+same for all nights or inversely proportional to that number. From a night ν on, the values may be higher by δ
+standard deviations, where δ > 0 is half-normal: it has the density of a normal variable with mean zero and
+standard deviation d, limited to values above zero. Let Σ be the covariance for a scale of one, k the degrees
+of freedom, r the residuals of the level, and c the residuals of the indicator of the nights from ν on, both
+whitened by Σ. Let a = c·r / |r| and h = d² / (1 + d² c·c). Then the statistic that depends on neither level
+nor scale has, up to a constant factor, the density p₀ without a rise and p₁ with a rise [1, 2]:
 
     p₀ = |Σ|^(−1/2) (1ᵀΣ⁻¹1)^(−1/2) |r|^(−k),
     p₁ = p₀ (1 + d² c·c)^(−1/2) (1 − h a²)^(−k/2) 2 T(a (k h / (1 − h a²))^(1/2)),
 
-T of Student's t with k degrees of freedom. E is p₁ without a walk over the largest p₀ of any noise [3]. It is
-at most a test martingale, which reaches C with a chance of at most 1/C [4]; so is the mean over the views.
-One or two nights may be bad. So a claim also requires E ≥ C of the earlier nights with any half of those from
-ν on, the larger half: the least of these counts, and one night alone claims nothing.
+where T is the distribution function of Student's t with k degrees of freedom. The evidence E is p₁ for noise
+without a random walk, divided by the largest p₀ for any noise [3]. E never exceeds a test martingale, so if
+nothing changed, E reaches a value C with a probability of at most 1/C [4]; the same is true of the mean of E
+over the views. One or two nights may have had bad conditions. So a slowdown is reported only if E ≥ C also
+holds for the earlier nights together with any half (rounded up) of the nights from ν on. A single night from
+ν on is not enough to report a slowdown.
 
-Every night opens one test: did something change tonight? Over a year 365 tests are opened, so that at C = 365
-/ α at most α claims are false, in expectation and so in probability, for any number of years (a detector of
-changes made of e-processes [5]). Nights on which versions changed are few, and have their own share of the
-rate.
+Every night starts one new test of whether something changed on that night. A year starts 365 tests, so with
+C = 365/α the expected number of false reports per year is at most α, and so is the probability of one, for
+any number of years (a detector of changes made of e-processes [5]). Nights on which versions changed are few,
+and a separate share of the error rate is reserved for them.
 
-Where two sides run in turn within a night, nothing has to be assumed of nights: their evidence is the
-randomised one of ``verification.evidence``, opened each night likewise.
+Settings and default run in turn within a night, so a comparison of these two sides needs no assumption about
+nights: its evidence is that of the randomisation test in ``verification.evidence``, and each night starts a
+new test of this kind too.
 
 References:
     1. M. F. Pérez-Ortiz, T. Lardy, R. de Heide, P. Grünwald: E-statistics, group invariance and anytime-valid
@@ -57,34 +64,33 @@ from autotune.verification.planned import ROBUST, median
 Floats = NDArray[np.float64]
 
 SHIFT = 6.0
-"""The d of the formulas above: on a night of 24 launches that differ by 5 %, a loss of a tenth is as many
-standard deviations. With 4 or 10 the same number of losses is found in three nights. Fixed numbers for δ take
-30 standard deviations for a walk."""
+"""Standard deviation d in the formulas above. On a night of 24 launches that differ by 5 %, a slowdown of
+10 % is about this number of standard deviations. With d = 4 or 10, equally many slowdowns are found in three
+nights. With a fixed δ, a rise of 30 standard deviations would be mistaken for a random walk."""
 STEADY = (0.0, 0.04)
-"""Values of q for differences between sizes or sides: a size may wander on its own, by a fifth of a night's
-standard deviation a night. At 0.1, 97 of 100 losses of 10 % are found in three nights of the simulated
-machine; at 0.2, 93; at 0.04, 99."""
+"""Values of q for differences between sizes or sides. With q = 0.04, a size may drift by itself in each night
+by a fifth of the standard deviation of a night. Of 100 slowdowns of 10 % on the simulated machine, three
+nights show 99 with q = 0.04, 97 with q = 0.1, and 93 with q = 0.2."""
 WANDERING = (0.0, 0.1, 1.0, 10.0, 100.0)
-"""Values of q for the times themselves: a power of ten apart, from independent nights to a pure random
-walk."""
+"""Values of q for the times themselves, from independent nights (0) to nearly a pure random walk (100)."""
 PAST = 56
 """Maximum number of nights before a change with which the nights after it are compared: eight of each
 weekday."""
 FRESH = 7
-"""Maximum number of nights after a change in which the change must be detected; a slow drift of the machine
-is not a change."""
+"""Number of nights after a change in which the change has to be detected; a slowdown that takes longer to
+show counts as slow drift of the machine and is not reported."""
 _UPGRADES = 0.25
-"""Share of the error rate spent on nights with a known change, compared with earlier nights; an equal share
-is spent on comparing with the state saved by ``guard keep``, launched at the same moments."""
+"""Share of the error rate for comparing nights that have a known change with earlier nights. An equal share
+is for comparing today's state with the state saved by ``guard keep`` in launches at the same moments."""
 _CLIP = 2.0
 """Launches farther from the median of their night than this number of robust standard deviations are clipped
-before the mean is taken. With normal launches this loses 3 % of the information, and one launch in ten may
-have any time."""
+before the mean is taken. If launches are normally distributed, this loses 3 % of the information; in return,
+one launch in ten may take any time without harm."""
 _STEPS = 14  # Number of steps of the bisection for the ends of an interval.
-_LEAST = 1e-300
+_LEAST = 1e-300  # Lower limit of values whose logarithm is taken.
 _FAR = 4.0
-"""Largest rise of ln t, beyond the estimated one, that is searched for an end of an interval: 55 times as
-slow."""
+"""Distance, in ln t, from the estimated rise within which the end of an interval is searched; 4 means a time
+that is 55 times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +98,20 @@ class Rates:
     """Error rates: how often a check may report an unchanged machine as slower."""
 
     a_year: float = 0.01
-    """Expected number of false alarms in a year of nightly checks, over all slots and tests together."""
+    """Expected number of false alarms in a year of nightly checks, for all slots and tests together."""
     tests: int = 1  # Number of hypotheses that each night tests.
 
     def limit(self, upgrade: int = 0) -> float:
         """Return ln of the evidence that is needed to report a slowdown.
 
-        ``upgrade`` is the number of the known change on the night of the test, from 1; 0: there was none.
+        ``upgrade`` is the number, counted from 1, of the known change on the night that the test is for; 0
+        means that no change is known on that night.
         """
         alpha = self.of_change(upgrade) if upgrade else self.a_year * (1 - 2 * _UPGRADES) / 365
         return math.log(self.tests / alpha)
 
     def of_change(self, number: int) -> float:
-        """Return the error rate of all tests of the known change with this number, from 1.
+        """Return the error rate of all tests together for the known change with this number, counted from 1.
 
         The rates of all changes sum to the share of the error rate that is reserved for known changes.
         """
@@ -129,9 +136,9 @@ def of_launches(y: Floats) -> tuple[Floats, Floats]:
 def of_sizes(settings: Floats, default: Floats) -> Floats:
     """Return two series for each slot from which conditions that affect all slots cancel.
 
-    The first is the settings less the median shift of all other slots, the second the settings less the
-    default; the shape is ``(2, n_nights, …, n_slots)``. The arguments are the mean ln t of each night under
-    the settings and by default, ``(n_nights, …, n_slots)``.
+    The arguments are the mean ln t of each night under the settings and by default, ``(n_nights, …,
+    n_slots)``. The first series is that of the settings minus the median shift of all other slots, the second
+    is that of the settings minus that of the default. The result has the shape ``(2, n_nights, …, n_slots)``.
     """
     n, both_sides = settings.shape[-1], np.concatenate([settings, default], axis=-1)
     shifts = both_sides - both_sides.mean(axis=0)  # the median of uncentred times would jump between sizes
@@ -142,9 +149,9 @@ def of_sizes(settings: Floats, default: Floats) -> Floats:
 
 
 def of_all_sizes(settings: Floats, default: Floats) -> Floats:
-    """Return two series for all sizes together: the mean ln t, and the mean ln t less that of the default.
+    """Return two series for all sizes together: the mean ln t, and the mean ln t minus that of the default.
 
-    The arguments are those of ``of_sizes``; the shape is ``(2, n_nights, …, 1)``.
+    The arguments are those of ``of_sizes``; the result has the shape ``(2, n_nights, …, 1)``.
     """
     return np.asarray(np.stack([settings, settings - default]).mean(axis=-1, keepdims=True))
 
@@ -152,7 +159,7 @@ def of_all_sizes(settings: Floats, default: Floats) -> Floats:
 def log_evidence_of_rise(
     views: Floats, since: int, walks: Sequence[float] = STEADY, launches: Floats | None = None
 ) -> Floats:
-    """Return ln of the evidence that times are longer in nights from ``since`` on, for each column.
+    """Return ln of the evidence that times are longer from night ``since`` on than before, for each column.
 
     Args:
         views: Series of ln t, ``(n_views, n_nights, n_columns)``, the oldest night first, all finite. The
@@ -168,10 +175,10 @@ def log_evidence_of_rise(
 def log_claim_of_rise(
     views: Floats, since: int, limit: float, walks: Sequence[float] = STEADY, launches: Floats | None = None
 ) -> Floats:
-    """Return the smallest ``log_evidence_of_rise`` over all larger halves of the nights from ``since`` on.
+    """Return the smallest ``log_evidence_of_rise`` for any half of the nights from ``since`` on, rounded up.
 
-    In columns where the evidence of all these nights is below ``limit``, that evidence is returned. A single
-    night from ``since`` on cannot show a slowdown: its value is at most 0.
+    In columns where the evidence of all nights is below ``limit``, the evidence of all nights is returned. A
+    single night from ``since`` on cannot show a slowdown: its value is at most 0.
     """
     fresh = range(since, views.shape[1])
     total = log_evidence_of_rise(views, since, walks, launches)
@@ -193,7 +200,7 @@ def _log_mean_evidence(
     walks: tuple[float, ...],
     launches: tuple[float, ...] | None,
 ) -> Floats:
-    """Return ln of the evidence E (see the formulas above) of some nights, averaged over the views."""
+    """Return ln of the evidence E, defined at the top of this module, of some nights; a mean over views."""
     from scipy.special import stdtr
 
     k = len(nights) - 1
@@ -218,10 +225,10 @@ def _log_mean_evidence(
 def _noises(
     nights: tuple[int, ...], since: int, walks: tuple[float, ...], launches: tuple[float, ...] | None
 ) -> list[tuple[bool, Floats, Floats, float]]:
-    """Return the parts of the formulas above for each possible covariance of the noise.
+    """Return the parts of the formulas at the top of this module for each possible covariance of the noise.
 
-    They are whether it contains no random walk, the matrix that gives whitened residuals, the vector c, and
-    ln |Σ|^(−1/2) (1ᵀΣ⁻¹1)^(−1/2).
+    Each tuple contains whether the noise has no random walk, the matrix that gives whitened residuals, the
+    vector c, and ln |Σ|^(−1/2) (1ᵀΣ⁻¹1)^(−1/2).
     """
     t = np.array(nights)
     counts = np.ones(len(t)) if launches is None else np.array(launches)[t]
@@ -239,7 +246,7 @@ def _noises(
 
 
 def rise(y: Floats, since: int) -> Floats:
-    """Return the mean over nights from ``since`` on less that over earlier ones, for each column."""
+    """Return the mean over the nights from ``since`` on minus the mean over the nights before, per column."""
     return np.asarray(y[since:].mean(axis=0) - y[:since].mean(axis=0))
 
 
@@ -248,8 +255,8 @@ def bounds_of_rise(
 ) -> tuple[Floats, Floats]:
     """Return the ends of the confidence interval of the rise since a night, for each column of one view.
 
-    Each end has half of the error rate ``alpha``. The interval is valid however many nights were looked at;
-    an end is infinite if no rise, however large, is excluded.
+    Each end is wrong with a probability of at most ``alpha / 2``, even if the interval is computed anew every
+    night. An end is infinite if no rise in its direction, however large, is excluded.
     """
     middle, limit = rise(y, since), math.log(2 / alpha)
     c = (np.arange(len(y)) >= since).astype(float)[:, None]
@@ -273,9 +280,13 @@ def bounds_of_rise(
 def components(y: Floats, within: Floats, launches: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviations between nights, and between launches of one night, for each slot.
 
-    That between nights is a moment estimate: the variance of the nights' means ``y``, ``(n_nights,
-    n_slots)``, less the part that the launches of a night explain, with their number ``launches``,
-    ``(n_nights,)``, and their variance ``within``, ``(n_nights, n_slots)``.
+    The standard deviation between nights is a moment estimate: the variance of the means ``y`` of the nights
+    minus the part of that variance that the scatter between launches explains.
+
+    Args:
+        y: Mean ln t of each night, ``(n_nights, n_slots)``.
+        within: Variance of ln t between the launches of each night, ``(n_nights, n_slots)``.
+        launches: Number of launches of each night, ``(n_nights,)``.
     """
     with np.errstate(all="ignore"):
         launch = np.nan_to_num(np.nansum(within, axis=0) / np.isfinite(within).sum(axis=0))
@@ -287,9 +298,9 @@ def components(y: Floats, within: Floats, launches: Floats) -> tuple[Floats, Flo
 def nights_wanted(loss: float, day: float, launch: float, launches: float, limit: float) -> float:
     """Estimate how many earlier nights are needed before one further night can show or exclude a slowdown.
 
-    To first order, the evidence of an effect of z standard errors with k degrees of freedom is at most k/2
-    ln(1 + z²/k), less the ln d/2 that not knowing δ costs. The number is infinite if it would exceed
-    ``PAST``.
+    To first order, ln of the evidence of an effect of z standard errors with k degrees of freedom is at most
+    k/2 ln(1 + z²/k) − ln(d/2), where the second term is the cost of not knowing δ. The result is infinite if
+    the number would exceed ``PAST``.
 
     Args:
         loss: The slowdown, as ln of the ratio of times.

@@ -37,11 +37,13 @@ from autotune.stacks.ports import Rendering
 from autotune.views.documents import json_text
 
 _CONF = {"openmpi": "allreduce_local", "mpich": "mpich_local", "intelmpi": "intelmpi_local"}
-"""Maps each MPI implementation to the shipped scenario that ``guard keep`` measures by, unless the settings
-belong to a campaign."""
-_SMALL_BYTES = 8  # Message size that is measured for a rule without a lower size limit: that of one number.
-_ROOM_BYTES = 1 << 20  # Free space of a folder for launches; requests, results and rules take a tenth.
-_LEFT_S = 86400.0  # Age in seconds beyond which a killed check must have left a folder of launches behind.
+"""Maps each MPI implementation to the shipped scenario that says what ``guard keep`` measures, unless the
+settings belong to a campaign, which has its own scenario."""
+_SMALL_BYTES = 8
+"""Message size that is measured for a rule without a lower limit: the size of one number."""
+_ROOM_BYTES = 1 << 20  # Free space that a folder for launches must have; their files need a tenth of it.
+_LEFT_S = 86400.0
+"""Age in seconds from which a folder of launches is removed, because a killed check must have left it."""
 
 
 class MissingFilesError(UserError):
@@ -58,7 +60,7 @@ class Place:
     scenario: Scenario  # The scenario: how launches are made, and what they measure.
     launcher: dict[str, Any]  # Hydra's configuration node ``hydra.launcher``; empty for the default launcher.
     name: str  # Name of the export format of the files.
-    sources: tuple[Path, ...] = ()  # Files that somebody wrote by hand, if ``files`` has copies of these.
+    sources: tuple[Path, ...] = ()  # Files written by hand, if ``files`` contains copies of such files.
 
     @property
     def installation(self) -> Installation:
@@ -73,7 +75,7 @@ class Place:
 
     @property
     def measurement(self) -> Measurement:
-        """Return what a launch measures."""
+        """Return which calls a launch measures, and how."""
         return measurement_of(self.scenario, self.bench.placement.ranks)
 
     @property
@@ -95,12 +97,12 @@ class Place:
 
 
 def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confirmed: bool) -> Place:
-    """Return the settings that ``guard keep`` is to save, with how they are launched.
+    """Return the settings that ``guard keep`` is to save, and how MPI is launched with them.
 
     Args:
         source: A campaign's directory, an installation prefix, or a folder of exported files.
         words: Settings KEY=VALUE of a scenario, for a prefix or folder; a campaign contains its own scenario.
-        mpirun: The launcher; None means that of the campaign, or the one on the search path.
+        mpirun: The launcher; None means the launcher of the campaign, or else the one on the search path.
         confirmed: Whether to start the programs that a campaign names without asking the user.
 
     Raises:
@@ -145,10 +147,10 @@ def place_to_keep(source: Path, words: Sequence[str], mpirun: str | None, confir
 
 
 def _installed(source: Path, mpirun: str | None) -> tuple[Path, tuple[Path, ...]]:
-    """Return the folder of the exported files in or below a directory, and what these are copies of.
+    """Return the folder of the exported files in or below a directory, and the files they are copies of.
 
-    If there are folders for several versions of Open MPI, that of the installed version is returned. If there
-    are only parameter files that somebody wrote by hand, these are copied to a folder of exported files.
+    If there are folders for several versions of Open MPI, the folder for the installed version is returned.
+    If there are only parameter files that somebody wrote by hand, these are copied to a new folder.
 
     Raises:
         UserError: the directory contains no settings.
@@ -176,12 +178,12 @@ def kept_place(reference: Kept, mpirun: str | None, working: Path, span: Span | 
     Args:
         reference: The state saved by ``guard keep``.
         mpirun: Another launcher; None means the one in the scenario of the reference.
-        working: Folder that replaces the campaign's directory: it records jobs of the batch system and the
-            nodes that they had.
+        working: Folder that is used in place of the campaign's directory; it records jobs of the batch system
+            and the nodes that they had.
         span: The time limit, which includes waiting for a job; None sets no limit.
 
     Raises:
-        HandedOver: a job of the batch system was submitted that makes the check.
+        HandedOver: the check will be made by a job that was submitted to the batch system.
         MissingFilesError: files that put the settings into effect no longer exist.
     """
     recommendation = recommendation_of(json_text(reference.recommendation), KEPT)
@@ -263,9 +265,9 @@ def _recipe(recommendation: Recommendation, files: Path, name: str, work_folder:
 def launching(folder: Path | None, alone: bool = False) -> Iterator[Path]:
     """Create a folder for launches, which is removed at the end of the ``with`` block.
 
-    It is created in ``folder``. If this is None or cannot be written, the home directory is used, and after
-    that the folder for temporary files, which not every node sees. ``alone`` makes it an error that another
-    check is measuring in the same folder.
+    The new folder is created in ``folder``. If that is None or cannot be written, the new folder is created
+    in the home directory or, if that cannot be written either, in the folder for temporary files, which not
+    every node sees. With ``alone``, it is an error if another check is measuring in the same folder.
 
     Raises:
         LockedError: another check is measuring.

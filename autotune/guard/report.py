@@ -26,13 +26,13 @@ class CheckReport:
     kept: str  # Date of the ``guard keep`` that saved the reference of the check.
     changes: tuple[Change, ...]  # Differences between the machine now and that reference.
     not_in_effect: tuple[str, ...] = ()  # Reasons why the settings, or some of them, are not in effect.
-    proof: str = ""  # Result of the launches that check whether the exported files take effect, if any.
-    verdict: NightVerdict | None = None  # Comparison with earlier nights and the default; None if quick.
-    beside: Beside | None = None  # Comparison with the reference, launched in the same blocks, if any.
+    proof: str = ""  # Result of the launches that check whether exported files take effect, if any.
+    verdict: NightVerdict | None = None  # Comparison with earlier nights and defaults; None: not made.
+    beside: Beside | None = None  # Comparison with the reference in alternating launches, if any.
     how_beside: str = ""  # Heading of that comparison: what was compared, and with how many launches.
     lacking: tuple[str, ...] = ()  # Parts of the reference that could not be restored for that comparison.
     other: str = ""  # Reason why nothing was compared, or no rank started; otherwise empty.
-    how: tuple[str, ...] = ()  # Settings KEY=VALUE of a campaign that launches as the check does.
+    how: tuple[str, ...] = ()  # Settings KEY=VALUE of a campaign that launches MPI as the check does.
     folder: str = ""  # Directory that contains the settings, or the user's own folder for records of checks.
 
     @property
@@ -202,7 +202,7 @@ class CheckReport:
         return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
     def metrics(self, at_s: float) -> str:
-        """Return the report for the text-file collector of Prometheus' node exporter."""
+        """Return the report in the format that Prometheus' node exporter reads from text files."""
         default = {_labels(one.slot): f"{one.default_s:.9g}" for one in self._seen}
         settings = {_labels(one.slot): f"{one.settings_s:.9g}" for one in self._seen}
         slower = {_labels(slot): f"{loss.ratio:.9g}" for slot, loss in self._loss_by_slot.items()}
@@ -225,7 +225,7 @@ class CheckReport:
 
     @property
     def _loss_by_slot(self) -> dict[Slot, Loss]:
-        """Return the first slowdown of each slot."""
+        """Return for each slot with slowdowns the first of them in ``found``."""
         return {loss.slot: loss for loss in reversed(self.found)}
 
     def day_message(self) -> str:
@@ -238,7 +238,7 @@ def reframe_test(directory: str, estimates: Sequence[SlotEstimate], program: str
     references = ""
     for one in estimates:
         spread = math.hypot(0.0 if math.isnan(one.day) else one.day, one.launch)
-        margin = max(LOSS, 4 * spread)  # one of 30,000 normal nights is beyond 4 standard deviations
+        margin = max(LOSS, 4 * spread)  # of normally distributed nights, 1 in 30,000 exceeds this
         name = "_".join(map(str, one.slot))
         references += f"            {name!r}: ({one.settings_s * 1e6:.4g}, None, {margin:.2f}, 'us'),\n"
     quoted, program = shlex.quote(directory), shlex.quote(program)
@@ -310,7 +310,7 @@ def _estimate_text(estimate: SlotEstimate) -> str:
 
 
 def _spread_text(estimate: SlotEstimate) -> str:
-    """Return a text with the spread between launches, and that between checks if there were several."""
+    """Return a text with the spread between launches and, if there were several checks, between checks."""
     day = "" if math.isnan(estimate.day) else f"{_PERCENT * estimate.day:.1f} % between checks and "
     return f"{day}{_PERCENT * estimate.launch:.1f} %"
 

@@ -14,8 +14,8 @@ _KEY = "retune="
 def retuned(words: Sequence[str]) -> list[list[str]]:
     """Return the command-line words of each campaign that ``retune=DIR`` requests.
 
-    Collectives that became slower at the same message sizes are tuned in one campaign. Without ``retune=``
-    the words are returned unchanged, as those of a single campaign.
+    Collectives that became slower at the same message sizes are tuned in one campaign. If no word begins with
+    ``retune=``, all words are returned unchanged for a single campaign.
 
     Raises:
         ScenarioError: ``retune=`` is given twice, or together with a key that ``retune=`` sets, or the last

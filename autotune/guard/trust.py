@@ -1,4 +1,7 @@
-"""Ask the user before programs are started that a reference names, if somebody else may have written it."""
+"""Ask the user before starting the programs that a reference names, if another user may have written it.
+
+The reference is the state of a machine that ``guard keep`` saved.
+"""
 
 import os
 import sys
@@ -13,9 +16,10 @@ from autotune.scenario import restored
 
 
 def check_kept(folder: Path, settings: Kept, unasked: bool) -> None:
-    """Ask for consent, unless this user or an administrator wrote the reference in a folder.
+    """Ask for consent, unless ``unasked`` is set or this user or an administrator wrote the reference.
 
-    To root, its own ownership proves nothing, because root owns every file that it unpacks, clones or copies.
+    For root, ownership of the file proves nothing, because every file that root unpacks, clones or copies
+    belongs to root.
 
     Raises:
         UserError: somebody else wrote the reference, and the user did not agree.

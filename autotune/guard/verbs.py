@@ -74,8 +74,8 @@ from autotune.views.documents import json_text
 
 EACH_NIGHT = 24
 """Number of launches of each side in one check. On a machine whose launches differ by 5 % the result of a
-check is then known to 1 %, and a loss of 10 % at one size is found in three nights (docs/guard.md); with 16
-launches it is found on 92 of 100 machines."""
+check is then known to 1 %, and a slowdown of 10 % at one size is found in three nights (docs/guard.md). With
+16 launches, such a slowdown is found on 92 of 100 machines."""
 _MINUTES = 10.0  # Minutes that ``keep`` may take by default.
 _FIRST = 3 * EACH_IN_A_HEAT  # Number of launches in the first block of a comparison of three sides.
 _REFRAME = "autotune_guard_reframe.py"  # Name of the file with a ReFrame test that runs the check.
@@ -102,7 +102,7 @@ def keep(
         place, folder = place_to_keep(source, words, mpirun, confirmed), source / FOLDER
     sources = tuple(map(str, place.sources))
     measures, files = minutes is None or minutes > 0, _files(place.files, sources)
-    with suppress(OSError):  # writing a file below reports the reason
+    with suppress(OSError):  # if this fails, writing a file later reports the reason
         folder.mkdir(parents=True, exist_ok=True)
     with launching(folder, alone=measures) as work_folder, chdir(work_folder):
         facts = facts_there(place.bench, place.installation, files, work_folder, steady=True)
@@ -151,15 +151,16 @@ def check(
 ) -> int:
     """Compare today's machine and settings with the saved reference, and print a report.
 
-    A ``quick`` check makes no launches but those that check whether the files take effect. ``own_folder`` is
-    for the records of a user who cannot write to the folder of the settings; ``outputs`` are further files.
+    A ``quick`` check makes only the launches that check whether the files take effect. ``own_folder`` is for
+    the records of a user who cannot write to the folder of the settings. ``outputs`` maps the names of
+    further formats of the report to the files that they are written to.
 
     Returns:
         The exit code: 0 if unchanged, 1 if slower or not in effect, 3 if inconclusive.
 
     Raises:
         UserError: there is no reference, or it is damaged.
-        UnansweredError: a job of the batch system was submitted that makes the check (exit code 6).
+        UnansweredError: the check will be made by a job that was submitted to the batch system (exit code 6).
         StackError: there is no MPI on this machine.
         StorageError: the disk is full or read-only.
     """
@@ -235,14 +236,15 @@ def _guarded(source: Path | None) -> Path:
 
 
 def _files(folder: Path, sources: Iterable[str]) -> list[Path]:
-    """Return the files in a folder of settings, at most 64, and the files that these are copies of."""
+    """Return the files in a folder of settings (at most 64), and then the files that these are copies of."""
     return [*sorted(path for path in folder.glob("*") if path.is_file())[:64], *map(Path, sources)]
 
 
 def _dated_until_now(nights: Sequence[Night]) -> tuple[Night, ...]:
     """Return the recorded checks that are not dated in the future, and print a warning about the others.
 
-    Records of ``guard keep`` are returned whatever their date, because the checks are compared with these.
+    Records of ``guard keep`` are returned whatever their date, because checks are compared with these
+    records.
     """
     past_nights = tuple(night for night in nights if night.kept or night.date <= _now())
     if later := len(nights) - len(past_nights):
@@ -253,7 +255,7 @@ def _dated_until_now(nights: Sequence[Night]) -> tuple[Night, ...]:
 
 @contextmanager
 def unanswered(source: Path, as_json: bool = False) -> Iterator[None]:
-    """Turn ``HandedOver``, raised when a batch job makes the check, into an error with the next command."""
+    """Turn ``HandedOver`` (a batch job makes the check) into an error that names the next command."""
     try:
         yield
     except HandedOver as job:
@@ -267,7 +269,7 @@ def unanswered(source: Path, as_json: bool = False) -> Iterator[None]:
 def _in_effect(
     report: CheckReport, reference: Kept, place: Place, facts: Facts, work_folder: Path, span: Span | None
 ) -> CheckReport:
-    """Return the report with the changes since the reference, and whether the files still take effect."""
+    """Add to a report the changes since the reference, and whether the files still take effect."""
     files = _files(place.files, reference.sources)
     values = {
         **dict.fromkeys(place.recipe(work_folder).variables, ""),
@@ -279,7 +281,7 @@ def _in_effect(
     refuted = [proof_text] if proof and proof.refutes else []
     reasons = (*_not_in_effect(place, facts, differences), *refuted)
     report = replace(report, changes=differences, not_in_effect=reasons, proof=proof_text, how=place.words)
-    if proof and proof.unseen and not proof.variables_seen:  # no rank started: nothing is known
+    if proof and proof.unseen and not proof.variables_seen:  # no rank started: the effect is unknown
         return replace(report, proof="", other=proof_text)
     return report
 
@@ -334,8 +336,9 @@ def _compared(
 ) -> tuple[CheckReport, Night]:
     """Launch today's settings in turn with those of the reference, and add the result to report and night.
 
-    ``kept`` is the reference, what was saved for this user alone, and the launcher of the reference's MPI,
-    which is None if that is today's or no longer installed. ``alpha`` is the error rate of the comparison.
+    ``kept`` contains the reference, the values that were saved for this user alone, and the launcher of the
+    reference's MPI, which is None if that MPI is today's or no longer installed. ``alpha`` is the error rate
+    of the comparison.
     """
     reference, private, earlier = kept
     then = kept_place(reference, earlier, place.scenario.directory, span) if earlier else place
@@ -360,8 +363,8 @@ def _compared(
 def _earlier(reference: Kept, place: Place, against: str | None) -> str | None:
     """Return the launcher of the reference's MPI, if that is still installed besides today's MPI.
 
-    ``against`` is taken if it is given. The result is None if the launcher no longer exists, is today's
-    launcher, or now belongs to another version than the reference's.
+    If ``against`` is given, it is returned. The result is None if the saved launcher no longer exists, is the
+    same as today's, or now belongs to another version of MPI than on the day of ``guard keep``.
     """
     if against:
         return against

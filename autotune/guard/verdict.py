@@ -1,6 +1,7 @@
 """Decide whether tuned settings became slower than in earlier nights, or slower than MPI's defaults.
 
-A night is the set of launches of one ``guard check``; the last one is called tonight.
+A night is the set of launches of one ``guard check``; the last night is called tonight. A slot is a
+collective, a communicator size and a message size.
 """
 
 import math
@@ -35,16 +36,16 @@ from autotune.verification.comparison import WHOLE
 from autotune.verification.evidence import bound, estimate, log_evidence
 
 LOSS = 0.1
-"""Relative slowdown that must be excluded at every message size before a check reports "same"; a
-verification uses ``verify.margin`` in the same way."""
+"""Relative slowdown that must be excluded at every message size before a check reports "same". Verifications
+in campaigns use ``verify.margin`` for the same purpose."""
 _LOG_MAX_LOSS = math.log1p(-0.01)
-"""ln of the speed-up over the default below which settings count as slower: ``verify.max_loss``."""
-_DAY_H = 24  # Checks that are fewer hours apart than this ran under the same conditions of the machine.
+"""Settings are slower than the default if ln of their speed-up is below this; see ``verify.max_loss``."""
+_DAY_H = 24  # Checks that are fewer hours apart count as made under the same conditions.
 _ALPHA = 0.05  # Error rate of a confidence interval.
 
 
 class Kind(StrEnum):
-    """Kind of loss."""
+    """Kinds of slowdown."""
 
     SLOWER = "slower than before"  # Slower than in earlier nights.
     BEHIND = "slower than the default"  # Slower than MPI's defaults, launched in turn with the settings.
@@ -58,9 +59,9 @@ class Loss:
     slot: Slot
     kind: Kind
     since: str  # Date of the first night with this slowdown.
-    ratio: float  # Time of a call divided by that of the reference.
-    interval: tuple[float, float]  # Its 95 % interval, valid however many nights were looked at.
-    default: float  # The ratio for MPI's own defaults: if it rose as much, the MPI became slower.
+    ratio: float  # Time of a call divided by the time that it is compared with.
+    interval: tuple[float, float]  # 95 % interval of ``ratio``, valid for any number of nights.
+    default: float  # The same ratio for MPI's own defaults; if it is as large, the MPI became slower.
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,11 @@ class SlotEstimate:
     slot: Slot
     settings_s: float  # Tonight's time of a call under the settings, in seconds.
     default_s: float  # Tonight's time of a call with MPI's own defaults, in seconds.
-    ratio_bound: float  # Upper bound of the time over that of earlier nights; infinite if there is none.
-    day: float  # Standard deviation of ln t between nights (t: time of a call); NaN if there is only one.
-    launch: float  # Standard deviation of ln t between launches of one night.
-    nights_needed: float  # Earlier nights needed to detect ``LOSS`` in one further night; may be infinite.
-    by_launches: bool = True  # Whether more launches a night would make that number finite.
+    ratio_bound: float  # Upper bound of the time / the time of earlier nights; may be infinite.
+    day: float  # Standard deviation of ln(time of a call) between nights; NaN for a single night.
+    launch: float  # Standard deviation of ln(time of a call) between launches of one night.
+    nights_needed: float  # Earlier nights needed to detect ``LOSS`` in the next night; may be infinite.
+    by_launches: bool = True  # Whether more launches a night would make ``nights_needed`` finite.
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +84,18 @@ class NightVerdict:
 
     found: tuple[Loss, ...] = ()  # The slowdowns that were detected.
     seen: tuple[SlotEstimate, ...] = ()  # Measured times of every slot.
-    suspected: tuple[Slot, ...] = ()  # Slots with some evidence, which one more night may confirm.
+    suspected: tuple[Slot, ...] = ()  # Slots with some evidence of a slowdown; one more night may confirm it.
     nights: int = 0  # Number of earlier nights that tonight was compared with.
 
     @property
     def inconclusive(self) -> tuple[SlotEstimate, ...]:
-        """Return the slots without a detected slowdown in which one of ``LOSS`` is not excluded."""
+        """Return the slots where no slowdown was detected, but a slowdown by ``LOSS`` is not excluded."""
         lost = {loss.slot for loss in self.found}
         return tuple(s for s in self.seen if s.slot not in lost and s.ratio_bound > 1 + LOSS)
 
     @property
     def worse(self) -> tuple[Slot, ...]:
-        """Return the slots to tune again: there the settings became slower by more than the default."""
+        """Return the slots to tune again, where the settings became slower by more than the default did."""
         more = [f for f in self.found if f.kind is Kind.BEHIND or f.ratio > f.default * (1 - _LOG_MAX_LOSS)]
         return tuple(dict.fromkeys(f.slot for f in more if f.slot != WHOLE))
 
@@ -103,7 +104,8 @@ class NightVerdict:
 class _Series:
     """The times of all nights as arrays; the last row is tonight.
 
-    Those of slots are ``(n_nights, n_slots)``, as ln t with t the seconds of a call.
+    Arrays have the shape ``(n_nights, n_slots)`` unless another is stated, and contain ln t, where t is the
+    time of a call in seconds.
     """
 
     slots: tuple[Slot, ...]
@@ -114,7 +116,6 @@ class _Series:
 
     @classmethod
     def of(cls, nights: Sequence[Night], slots: tuple[Slot, ...]) -> "_Series":
-        """Return the times of some nights in some slots."""
         sides = [(night.side(slots, True), night.side(slots, False)) for night in nights]
         settings, within = zip(*(of_launches(side) for side, _ in sides), strict=True)
         default = [of_launches(side)[0] for _, side in sides]
@@ -148,7 +149,7 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, at_once: bool 
     days = [night.day if all_days.count(night.day) == 1 else night.date for night in nights]
     earlier = {(key, day) for night in nights[:-1] for key, day in night.found}
     found = {name for _, name in earlier}
-    # A night that is no longer recorded stands for tonight, which is compared in any case.
+    # If the night of a slowdown is no longer recorded, tonight replaces it, which is compared in any case.
     known = {next((i for i, n in enumerate(nights) if name in (n.date, n.day)), last) for name in found}
     losses: dict[tuple[Slot, Kind], Loss] = {}
     suspected: dict[Slot, None] = {}
@@ -173,7 +174,7 @@ def judge(nights: Sequence[Night], rates: float = Rates().a_year, at_once: bool 
 
 
 def _common(nights: Sequence[Night]) -> tuple[Slot, ...]:
-    """Return the slots measured under settings and default, tonight and in most of the earlier nights."""
+    """Return the slots measured under settings and default, tonight and in more than half of all nights."""
     complete = [{slot for slot in slots_of([night]) if _is_complete(night, (slot,))} for night in nights]
     tonight = complete[-1] if complete else ()
     return tuple(sorted(slot for slot in tonight if 2 * sum(slot in one for one in complete) > len(nights)))
@@ -189,8 +190,8 @@ def _evidence(
     """Yield the evidence of each possible slowdown that began with the night ``since``.
 
     Yields:
-        Slot, kind of slowdown, ln of the evidence of all nights from ``since`` on, and the smallest evidence
-        of any larger half of these nights.
+        Slot, kind of slowdown, ln of the evidence of all nights from ``since`` on, and the smallest ln of the
+        evidence of any half (rounded up) of these nights.
     """
     part, first = series.window(since)
     sides = (series.settings[part], series.default[part])
@@ -202,7 +203,7 @@ def _evidence(
         pair = log_evidence_of_rise(views, first, *noise), log_claim_of_rise(views, first, limit, *noise)
         yield from ((slot, Kind.SLOWER, float(e), float(c)) for slot, e, c in zip(slots, *pair, strict=True))
     blocks = [block for night in nights[since:] for block in night.blocks(series.slots)]
-    within = log_evidence(blocks, _LOG_MAX_LOSS, -1.0)  # the order of launches in a block is random
+    within = log_evidence(blocks, _LOG_MAX_LOSS, -1.0)  # valid because a block's order is random
     yield from ((slot, Kind.BEHIND, float(e), float(e)) for slot, e in zip(series.slots, within, strict=True))
 
 
@@ -212,9 +213,9 @@ def _at_once(nights: Sequence[Night], slots: tuple[Slot, ...], limit: float, nam
     The caller reports them only if something is known to have been changed between the checks, because one
     check alone may have met bad conditions.
 
-    The variance between nights cannot be estimated before there are three. But the conditions of a day affect
-    the launches of settings and default alike, so each pair of one launch under the settings and one of the
-    default is treated as a night is; any random walk of the machine from launch to launch is allowed for.
+    The variance between nights cannot be estimated from fewer than three nights. But the conditions of a day
+    affect launches of settings and default alike. So each pair of a launch under the settings and a launch of
+    the default is treated like a night, and the machine may drift by any random walk from launch to launch.
     """
     previous, tonight = nights[-2:]
     if tonight.hours_from(previous) >= _DAY_H:
@@ -271,7 +272,7 @@ def _estimates(series: _Series, since: int) -> Iterator[SlotEstimate]:
     """Yield the estimates of every slot, with an upper bound on the slowdown since the night ``since``."""
     part, first = series.window(since)
     ratio_bounds = np.full(len(series.slots), math.inf)
-    if first:  # absolute times, so that a slowdown of all sizes and of the default too is excluded as well
+    if first:  # uses absolute times, which also show a slowdown of all sizes and of the default
         _, ends = bounds_of_rise(series.settings[part], first, _ALPHA, WANDERING, series.launches[part])
         ratio_bounds = np.exp(ends)
     earlier = slice(max(0, since - PAST), since) if since else slice(0, 1)

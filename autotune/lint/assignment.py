@@ -1,4 +1,4 @@
-"""Data types: one parameter or variable that a file sets, and all settings that apply to one launch."""
+"""Define data types for a parameter or variable that a file sets, and for all settings of one launch."""
 
 import re
 from collections.abc import Sequence
@@ -47,16 +47,16 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """All settings that are certain for one launch of a script, or for scripts that source the file."""
+    """All settings that certainly apply to one launch of a script, or to scripts that source the file."""
 
     assigned: tuple[Assignment, ...] = ()
-    """The assignments in order; a later one overrides an earlier one of the same name."""
+    """The assignments in order; later assignments override earlier ones of the same name."""
     perhaps: frozenset[str] = frozenset()
-    """Names that only some paths to the launch set, and the mark ``USES_UCX`` if the program uses UCX."""
+    """Names that are set on only some paths to the launch; also ``USES_UCX`` if the program uses UCX."""
     closed: bool = True
     """Whether all settings of the launch are known."""
     alone: bool = True
-    """Whether no other script is involved, one that sets variables first or that makes the launch."""
+    """Whether no other script takes part, for example by setting variables first or making the launch."""
 
     def beside(self, reach: "Reach") -> "Reach":
         """Return these settings combined with those of another file that apply to the same launch."""
@@ -75,11 +75,11 @@ class Read(NamedTuple):
     launches: Sequence[Reach] = ()
     """Settings of each launch."""
     prepared: Reach | None = None
-    """Settings for launches of other files; None means everything that the file sets."""
+    """Settings that apply to launches in other files; None means all assignments of this file."""
 
 
 USES_UCX = "a program with UCX"
-"""Mark in ``Reach.perhaps`` if the program uses UCX by itself, as SHMEM and tests of UCX, UCC or NCCL do."""
+"""Mark in ``Reach.perhaps`` that the program uses UCX itself, as SHMEM and tests of UCX, UCC or NCCL do."""
 
 _CONTAINED = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
 """Prefix that a container runtime takes off before programs in the container see the variable."""
@@ -105,7 +105,7 @@ def of_environment(
 
 
 def listed(of: Assignment) -> list[Assignment]:
-    """Return the variables that ``mca_base_env_list`` lists in its value; none for any other parameter."""
+    """Return the assignments in the value of ``mca_base_env_list``; nothing for any other parameter."""
     if of.name != ENV_LIST or of.variable:
         return []
     return [

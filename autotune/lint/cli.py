@@ -1,4 +1,4 @@
-"""Verbs for anybody's parameter files and for this machine: ``lint`` and ``doctor``."""
+"""Commands ``lint``, which checks anybody's parameter files, and ``doctor``, which checks this machine."""
 
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -100,7 +100,7 @@ def lint(
 
 @dataclass(frozen=True)
 class _Lint(Companion):
-    """Reads the files that are verified."""
+    """Reads parameter files for commands of the core that verify such files."""
 
     def environment_of(self, path: PurePath, text: str) -> dict[str, str] | None:
         from autotune.lint.files import environment_of, kind_of

@@ -1,4 +1,4 @@
-"""Checks of ``doctor`` for properties of a machine that make MPI fail or slow.
+"""Check, for ``doctor``, properties of a machine that make MPI fail or slow.
 
 The unit test of each check cites a public report of the problem. Nothing is launched: the checks read files
 of the kernel, and the resource limits and environment of this process.
@@ -19,7 +19,7 @@ from autotune.stacks.knobs import Knob
 
 Row = tuple[str, str]  # A row of the table that ``doctor`` prints: label and finding.
 
-_SEGMENT = 16 << 20  # Shared memory of a rank in bytes: ``btl_sm_segment_size`` of Open MPI 5.0.11.
+_SEGMENT = 16 << 20  # Shared memory per rank in bytes: ``btl_sm_segment_size`` of Open MPI 5.0.11.
 _REMOTE = frozenset(
     ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "ceph", "fuse.ceph", "afs", "fuse.sshfs")
 )
@@ -157,7 +157,7 @@ class _Piece(ctypes.Structure):
 
 
 def _reads_memory() -> bool:
-    """Return whether ``process_vm_readv`` works on this process itself; filters of containers forbid it."""
+    """Return whether ``process_vm_readv`` works on this process itself; containers may forbid it."""
     read = getattr(ctypes.CDLL(None, use_errno=True), "process_vm_readv", None)
     if read is None:
         return False

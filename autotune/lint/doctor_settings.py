@@ -1,7 +1,7 @@
-"""Find the user's settings that keep MPI from starting, for ``doctor``, by starting MPI without some of them.
+"""Find, for ``doctor``, settings of the user that keep MPI from starting, by leaving some of them out.
 
-No table of bad values is used: each setting that the libraries refuse is reported with the libraries'
-message.
+MPI is started with different subsets of the settings. No table of bad values is needed: each setting that a
+library refuses is reported with the message of the library.
 """
 
 import os
@@ -29,8 +29,8 @@ _FILES = {
     ".pmix/mca-params.conf": "PMIX_MCA_",
     "ucx.conf": "",
 }
-"""Maps each parameter file in the home directory to the prefix that makes its parameters equivalent
-environment variables."""
+"""Maps each parameter file in the home directory to the prefix that turns the name of a parameter into the
+name of the equivalent environment variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """An environment in which MPI starts here, and the settings that keep it from starting."""
+    """An environment in which MPI starts here, and the settings that keep MPI from starting."""
 
     environment: Mapping[str, str]
     """The environment in which MPI starts."""
@@ -68,7 +68,7 @@ def diagnosed(
 ) -> Diagnosis | None:
     """Find the environment variables and the lines of files in a home directory that keep MPI from starting.
 
-    The loader's variables are left out only if MPI fails even without all variables of the libraries.
+    The variables of the loader are tried only if MPI fails even without all variables of the libraries.
 
     Args:
         attempt: Starts MPI; raises ``StackError`` if that fails.
@@ -78,7 +78,7 @@ def diagnosed(
             parameter files.
 
     Returns:
-        The settings at fault and an environment without them; None if MPI also fails without any of the
+        The settings at fault and an environment without them; None if MPI fails even without all of the
         settings.
     """
     from_files = tuple(_of_files(home))
@@ -92,7 +92,7 @@ def diagnosed(
             with environment(_with(remaining_env, settings)):
                 return fails(attempt)
 
-        settings = [*from_files, *exported]  # a variable overrides a file
+        settings = [*from_files, *exported]  # variables come last because they override files
         if not under([]):
             broken = breaking(settings, under)
             harmless = [setting for setting in settings if setting not in [culprit for culprit, _ in broken]]
@@ -103,10 +103,10 @@ def diagnosed(
 def breaking(
     settings: Sequence[Setting], under: Callable[[Sequence[Setting]], str]
 ) -> tuple[tuple[Setting, str], ...]:
-    """Find settings such that MPI starts once they are removed; each is found by bisection.
+    """Find settings such that MPI starts once they are removed; each setting is found by bisection.
 
     Args:
-        settings: The settings, in the order in which they are tried together.
+        settings: All settings; each attempt uses some of the first ones.
         under: Tries to start MPI with some of the settings; returns the error message, or an empty text if
             MPI starts. MPI must start with none of them.
 

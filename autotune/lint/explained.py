@@ -1,4 +1,4 @@
-"""Find the line of a tuning file that selects the algorithm of a call, and explain the selection.
+"""Find the line of a tuning file that selects the algorithm of a call, and say why that line applies.
 
 Files are read as the libraries read them: rules of ``coll_tuned`` (classic and JSON), MPICH's selection
 trees, Intel's and MPICH's variables, and files that plugins can read (UCC's scores). If parameter files and
@@ -24,10 +24,11 @@ from autotune.stacks.json_lines import lines_in
 
 _MCA = "OMPI_MCA_"
 _NEWEST = (99,)
-"""Release number that is higher than any: a release that can read everything that its version can."""
+"""Release number above all real ones, for a release that reads every format that its version can read."""
 _HAN, _TUNED = 35, 30
-"""Default priorities of coll_han and coll_tuned in Open MPI 5 (``ompi_info``); coll_han has 0 in 4.1."""
+"""Default priorities of coll_han and coll_tuned in Open MPI 5 (``ompi_info``); coll_han's is 0 in 4.1."""
 _JSON_NAMES = {name.replace("_", ""): name for name in COLLECTIVES if "_" in name}
+"""Maps spellings of collectives in JSON rules, which have no underscores, to the names in this program."""
 
 Read = Callable[[str], str | None]
 """Function that returns the text of the file with a given path; None if the file cannot be read."""
@@ -134,7 +135,7 @@ def _within(entry: Mapping[str, object], quantity: str, value: int) -> bool:
 def _placed(
     answer: Answer, call: Asked, version: tuple[int, int], env: Mapping[str, str], fixed: Fixed
 ) -> Answer:
-    """Complete an answer by the component that makes the call, and by its own choice if no rule applies."""
+    """Add to an answer the component that makes the call and, if no rule applies, coll_tuned's own choice."""
     answer.component = "coll_tuned"
     han = float(env.get(f"{_MCA}coll_han_priority", _HAN if version >= (5, 0) else 0))
     tuned = float(env.get(f"{_MCA}coll_tuned_priority", _TUNED))
@@ -167,7 +168,7 @@ def _variables(
 
 
 def _mpich(path: PurePath, text: str, call: Asked, env: Mapping[str, str], read: Read) -> Iterator[Answer]:
-    """Yield which algorithms variables of Intel MPI and MPICH select for a call."""
+    """Yield the algorithms that variables of Intel MPI and MPICH select for a call."""
     intel, forced = adjusted(call.collective), f"MPIR_CVAR_{call.collective.upper()}_INTRA_ALGORITHM"
     if value := env.get(intel):
         line = _line(text, intel)
@@ -189,7 +190,7 @@ def _mpich(path: PurePath, text: str, call: Asked, env: Mapping[str, str], read:
 
 
 def _others(path: PurePath, text: str, call: Asked, env: Mapping[str, str]) -> Iterator[Answer]:
-    """Yield which algorithms the variables of libraries known by plugins select for a call."""
+    """Yield the algorithms that variables of libraries with a plugin select for a call."""
     for trap in traps().values():
         variables = {name: value for name, value in env.items() if name.startswith(trap.prefixes or ("\0",))}
         if (
@@ -246,7 +247,7 @@ def _line(text: str, name: str) -> int:
 def concerned(
     path: PurePath, text: str, call: Callable[[str], Asked], mpi: str, read: Read, fixed: Fixed
 ) -> list[Answer]:
-    """Return which algorithm a file selects for each collective that it selects one for.
+    """Return an answer for each collective whose algorithm is selected by a file.
 
     ``call`` returns the call of a collective by name; the other arguments are those of ``explained``.
     """

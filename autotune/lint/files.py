@@ -1,6 +1,6 @@
-"""``lint``: recognise the kind of each file, and check each file and all of them together.
+"""Implement ``lint``: recognise the kind of each file, and check each file alone and all files together.
 
-Files are checked together because, for example, a rules file has no effect without parameters that name it.
+Files are checked together because, for example, a rules file has no effect unless a parameter names it.
 """
 
 import re
@@ -47,12 +47,12 @@ _READERS: Mapping[str, Callable[[PurePath, str, tuple[int, int]], Read]] = {
 """Maps each kind of file with assignments to the function that reads it."""
 
 _OF_ANY = ("shell", "mca", "tune")
-"""Kinds of file that may be for any Open MPI unless they state a version. But a file whose name contains
-``mca-params`` is assumed to be for the version that the user, or the default, names."""
+"""Kinds of file that may be for any Open MPI unless they state a version. An exception is a file whose name
+contains ``mca-params``: it is assumed to be for the version that the user names, or for the default."""
 
 _OLDER = (4, 1)
-"""The oldest version of Open MPI whose way to read files is known. A file that states no version, or an older
-one, may be for any version."""
+"""The oldest version of Open MPI that files can be checked for. A file that states no version, or an older
+version, may be for any version."""
 
 _OUTCOME = re.compile(r"ignore|abort|refuse")  # Word in a finding that names the outcome.
 _LACKED = re.compile(rf"no (?:{'|'.join(FRAMEWORKS)}) '?[^\s:']+")  # Missing component in a finding.
@@ -63,8 +63,8 @@ _CARRIED = {
     ),
     "shell": "becomes part of each value",
 }
-"""Maps each kind of file to a text on what a carriage return does there; readers of rules files and
-``ucx.conf`` skip it."""
+"""Maps kinds of file to a text that says what a carriage return does there. Other kinds are missing because
+their readers skip carriage returns, such as those of rules files and ``ucx.conf``."""
 
 
 def lint(
@@ -96,7 +96,7 @@ def lint(
     forced_version = version_of(mpi) if mpi else None
     usual = version_of(mpi or DEFAULT)
     ucx = [name for name in knobs or () if name.startswith("UCX_")]
-    # The recorded listing has the allowed words of variables that libfabric itself declares as plain texts.
+    # libfabric declares these variables as plain texts; the recorded listing also has their allowed words.
     words = {name: knob for name, knob in recorded().items() if name.startswith("FI_") and knob.allowed}
     knobs = {**recorded(), **(knobs or {}), **words}
     findings: list[Finding] = []
@@ -158,7 +158,7 @@ def _in_all(
     judge: Callable[[tuple[int, int]], Sequence[Finding]],
     is_stated: bool,
 ) -> list[Finding]:
-    """Return the findings that are true for all of several versions, worded for the first one.
+    """Return the findings that are true for all of several versions, with the texts for the first version.
 
     If the file does not state its version, findings that are true only for the first version are returned
     too, marked as not sure.
@@ -174,9 +174,9 @@ def _in_all(
 
 
 def _outcome(finding: Finding) -> tuple[int, str, str]:
-    """Return line, outcome and missing component of a finding, to compare findings for different versions.
+    """Return (line, outcome, missing component) of a finding, to compare findings for different versions.
 
-    The outcome is the word that names the effect, because the full wording differs between versions.
+    The outcome is the word that names the effect, because the full text differs between versions.
     """
     outcome, lacked = _OUTCOME.search(finding.effect), _LACKED.search(finding.effect)
     wording = outcome[0] if outcome else re.sub(r"\d+", "", finding.effect)
@@ -184,12 +184,12 @@ def _outcome(finding: Finding) -> tuple[int, str, str]:
 
 
 def _but_openmpi(knobs: Mapping[str, Knob]) -> Mapping[str, Knob]:
-    """Return the variables of all libraries but Open MPI, for files that are for another Open MPI version."""
+    """Return the variables of all libraries except Open MPI, to check files for another Open MPI version."""
     return {name: knob for name, knob in knobs.items() if knob.layer != "openmpi"}
 
 
 def _release(knobs: Mapping[str, Knob]) -> tuple[int, ...]:
-    """Return the release of the Open MPI that is installed here; empty if its list of variables has none."""
+    """Return the release of the Open MPI that is installed here; empty if that is unknown."""
     version = next((knob.version for knob in knobs.values() if knob.layer == "openmpi"), "")
     return tuple(map(int, re.findall(r"\d+", version)))[:3]
 
@@ -216,7 +216,7 @@ def unjudged(files: Mapping[PurePath, str]) -> Iterator[tuple[PurePath, int, str
 
 
 def environment_of(path: PurePath, text: str) -> dict[str, str]:
-    """Return the environment variables, by name, that have the same effect as a file."""
+    """Return the values, by name, of environment variables that have the same effect as a file."""
     kind = kind_of(path, text)
     if kind == "rules":
         return {

@@ -1,4 +1,4 @@
-"""Data types for a mistake in a file, and the MPI versions that files are checked for."""
+"""Define the data type of a mistake in a file, and the MPI versions that files are checked for."""
 
 import re
 from collections.abc import Collection
@@ -8,7 +8,7 @@ from pathlib import PurePath
 from autotune.errors import UserError, allowed
 
 STACKS = {"openmpi4": (4, 1), "openmpi5": (5, 0), "openmpi6": (6, 0)}
-"""Maps the name of each MPI whose way to read files is known to its version."""
+"""Maps the name of each MPI that files can be checked for to its version."""
 
 DEFAULT = "openmpi5"
 """Name of the MPI that files are checked for if neither the user nor a file names one."""
@@ -16,19 +16,19 @@ DEFAULT = "openmpi5"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A mistake in a file: something that the MPI would not do as it is written."""
+    """A mistake in a file: a text that the MPI would ignore, misread or refuse."""
 
     file: PurePath
     """Path of the file."""
     line: int
     """Number of the line, counted from 1; 0 means the file as a whole."""
     effect: str
-    """Text of what the MPI does with the mistake."""
+    """Text that says what the MPI does with the mistake."""
     remedy: str
-    """Text of the correct spelling or setting."""
+    """Text that says what to write instead."""
     sure: bool = True
-    """Whether the finding is true wherever the file may be used. One that depends on more than the file is
-    shown as a note."""
+    """Whether the finding is true wherever the file may be used. A finding that depends on more than the
+    content of the file is shown as a note."""
 
     def __str__(self) -> str:
         note = "" if self.sure else "note: "
@@ -79,11 +79,12 @@ def version_of(mpi: str) -> tuple[int, int]:
 
 
 def likely_name(name: str, names: Collection[str]) -> str:
-    """Return the known name that a misspelt name probably means; empty for none, and for a known name.
+    """Return the known name that ``name`` probably misspells; empty if there is none or ``name`` is known.
 
     A misspelling has, in one word of the name, one letter too many, too few or wrong, or two letters in the
-    wrong order. Digits and words of fewer than three letters distinguish names (``RC``, ``UD``, ``ipv4``). A
-    word in full that the library cuts short (``THRESHOLD``) counts as a misspelling too.
+    wrong order. Differences in digits and in words of fewer than three letters are no misspellings, because
+    they distinguish names (``RC``, ``UD``, ``ipv4``). A word that is written in full, but abbreviated by the
+    library (``THRESHOLD``), counts as a misspelling too.
     """
     if name in names:
         return ""

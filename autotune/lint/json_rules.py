@@ -1,10 +1,10 @@
-"""Check JSON rules files of ``coll_tuned``, which are read as Open MPI 6 reads them.
+"""Check JSON rules files of ``coll_tuned`` by reading them as Open MPI 6 does.
 
 Open MPI uses the first entry whose range contains the communicator size, and in that entry the first rule
-whose range contains the message size; if there is none, Open MPI chooses by itself. Its reader skips unknown
-keys, and ignores the whole file if a value that must be a number is not one, all without a message. (Source:
-``coll_tuned_dynamic_file.c`` of v6.0.x, August 2026; the schema published with it has names of two
-collectives that the reader refuses.)
+whose range contains the message size. If there is no such rule, Open MPI chooses the algorithm itself. Its
+reader skips unknown keys, and ignores the whole file if a value that must be a number is not a number; it
+prints no message in either case. (Source: ``coll_tuned_dynamic_file.c`` of v6.0.x, August 2026. The schema
+that is published with it contains names of two collectives that the reader refuses.)
 """
 
 import json
@@ -20,7 +20,7 @@ from autotune.stacks.classic_rules import IGNORED
 Problem = tuple[str, str]
 """A mistake in a rules file: (what Open MPI does with it, remedy)."""
 
-_LAST_INT = 2**31 - 1  # Largest number of ranks that Open MPI's reader can represent.
+_LAST_INT = 2**31 - 1  # Largest number of ranks that Open MPI's reader can store.
 _INF = 2**63 - 1  # The number that Open MPI's reader uses for "inf".
 _SIZE = ("msg_size_min", "msg_size_max")
 _RANKS = ("comm_size_min", "comm_size_max")
@@ -31,7 +31,7 @@ _NEIGHBORS = tuple(f"neighbor_all{name}" for name in ("gather", "gatherv", "toal
 
 
 class _Ignored(Exception):  # noqa: N818 - ends reading where Open MPI does
-    """Raised where Open MPI would stop reading the file; the arguments are an effect and a remedy."""
+    """Raised at the place where Open MPI would stop reading; the arguments are an effect and a remedy."""
 
 
 def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Finding]:
@@ -131,7 +131,7 @@ def _rules(
         name: The collective.
         entry_text: Name of the entry in messages.
         rules: The rules of the entry.
-        ranks: Smallest and largest number of ranks that the entry is for.
+        ranks: Smallest and largest number of ranks that the entry applies to.
         version: Open MPI's (major, minor).
     """
     names = [
@@ -178,7 +178,7 @@ def _rules(
 
 
 def _range(document: Mapping[str, Any], keys: Sequence[str], place: str, largest: int) -> tuple[int, int]:
-    """Return the smallest and the largest value that an entry or a rule is for.
+    """Return the smallest and the largest value that an entry or a rule applies to.
 
     Args:
         document: The entry or the rule.
@@ -206,7 +206,7 @@ def _integer(document: Mapping[str, Any], key: str, place: str, default: int) ->
 
 
 def _reached(bounds: tuple[int, int], earlier: Sequence[tuple[int, int]]) -> bool:
-    """Whether some value between ``bounds`` is not already covered by earlier bounds."""
+    """Whether some value between the two ``bounds`` is outside of all ``earlier`` bounds."""
     low, high = bounds
     for first, last in sorted(earlier):
         if first <= low <= last:

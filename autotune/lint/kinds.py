@@ -1,4 +1,4 @@
-"""Recognise the kind of a file that an MPI, a tool or a shell reads, by its content and its name."""
+"""Recognise, by content and name, the kind of a file that an MPI, a tool or a shell reads."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _LAUNCH = re.compile(
 )
 _SHELL = re.compile(r"(export|setenv|module|source|\.|srun|mpirun|mpiexec|alias|if|unset) ")
 _INTERPRETED = re.compile(r"#!(?!.*(?:\b(?:ba|da|z|a|m?k|t?c)?sh\d*\b|[$@{<%])).*\w")
-"""A first line that names an interpreter other than a shell; a line with a placeholder does not match."""
+"""First line that names an interpreter other than a shell; lines with a placeholder do not match."""
 _CSH = re.compile(r"#!\s*\S*(?:/|env\s+)t?csh\b")
 _SETENV = re.compile(r"^[^\S\n]*setenv\s+\w+", re.MULTILINE)
 _BOURNE = re.compile(
@@ -37,12 +37,12 @@ _BEGINNINGS = "|".join([*FRAMEWORKS, *KNOWN["common"]["beginnings"].split()])
 _PARAMETER = re.compile(rf"(?:[OMPI]{{3,5}}_MCA_|PRTE_MCA_|PMIX_MCA_|UCX_|(?:{_BEGINNINGS})(?:_\w+)?\s*$)")
 
 _VARIABLE = re.compile(r"((?:OMPI|PRTE|PMIX)_MCA_\w+|[A-Z_][A-Z0-9_]*|[a-z]+_proxy)=")
-"""A line of a file of environment variables; the name cannot be that of an MCA parameter."""
+"""Line of a file of environment variables; names of MCA parameters do not match."""
 _READ_BY_A_LIBRARY = re.compile(
     r"(?:OMPI|PRTE|PMIX)_MCA_|UCX_|NCCL_|UCC_|FI_|I_MPI_|MPICH_|MPIR_CVAR_|MV[2P]_"
 )
 _OWN_NAMES = ("ucx.conf", "ucc.conf", "nccl.conf", ".nccl.conf")
-"""Names of files in which one library looks for its own variables and ignores those of other libraries."""
+"""Names of files that one library reads for its own variables, ignoring variables of other libraries."""
 _NAMED_ENVIRONMENT = re.compile(r"environment|env(?:\.\w+)?|.*\.env|\.env\.\w+")
 """Usual names of files of environment variables."""
 
@@ -54,22 +54,21 @@ UNREAD = {
     "csh": "is a script for csh, whose commands are not followed",
     "recipe": "is a module file, a recipe or a manifest, whose settings are not followed",
 }
-"""Maps each kind of file that is not judged to a text that says why."""
+"""Maps each kind of file that is not checked to a text that says why."""
 
-_COLLECTIVES = 22  # COLLCOUNT in Open MPI's coll_base_functions.h: no count and no id is larger.
-_RULES_NAMES = ("", ".conf", ".rules", ".dat")  # Ends of names that rules files may have.
+_COLLECTIVES = 22  # COLLCOUNT in Open MPI's coll_base_functions.h: upper limit of counts and ids in a file.
+_RULES_NAMES = ("", ".conf", ".rules", ".dat")  # Suffixes that names of rules files may have.
 _DOCUMENTS = (".md", ".html", ".rst", ".csv", ".json", ".jsonl", ".py", ".c", ".log", ".out", ".yaml", ".yml")
-"""Ends of names of files in which commands are only quoted, or have the syntax of another language."""
+"""Suffixes of files in which commands are only quoted, or have the syntax of another language."""
 _OTHERS = (".fish", ".nu", ".ps1", ".bat", ".cmd", ".service", ".timer", ".socket", ".mount", ".target")
-"""Ends of names of files for shells that this project cannot parse, and for systemd, which has its own
-syntax."""
+"""Suffixes of files for shells that this project cannot parse, and for systemd, which has its own syntax."""
 _TEXTS = re.compile(
     r"(?i:readme|install|changes|changelog|news|todo|copying|license|(?:gnu)?makefile|cmakelists)(?:\.\w+)?$|"
     r".*\.(?:readme|mk)$"
 )
-"""Usual names of texts for people, and of makefiles."""
+"""Usual names of makefiles, and of files that people read."""
 _PROSE = re.compile(r"(?:[*+-] |\d{4}-\d\d-\d\d\b|[A-Z][a-z]+ [a-z].*[.,:;]$|.*[a-z]\.$)")
-"""A line of a text for people, such as a log of changes or a description."""
+"""Line of a text for people, such as a log of changes or a description."""
 _TOLD = re.compile(
     r"rule-file-version|num\S* of (?:coll|com)|#\s*(?:coll\w* )?ID\b|comm?(?:unicator)? size", re.I
 )
@@ -78,7 +77,7 @@ _TOLD = re.compile(
 def kind_of(path: PurePath, text: str) -> str:
     """Return the kind of a file: one of those that ``lint`` can read, or one of ``UNREAD``.
 
-    The content, without empty lines and comments, and the name of the file decide.
+    The kind is recognised by the name of the file and by its lines that are neither empty nor comments.
     """
     lines = [line.strip() for line in text.splitlines()]
     code_lines = [line for line in lines if line and not line.startswith("#")]
@@ -138,23 +137,23 @@ def _script(path: PurePath, text: str) -> str:
 
 
 def _is_ucx(path: PurePath, code_lines: Sequence[str]) -> bool:
-    """Whether a file with a UCX variable in its first line is a ``ucx.conf``, by its name or by all lines."""
+    """Whether a file that begins with a UCX variable is a ``ucx.conf``, by its suffix or by all its lines."""
     return path.suffix == ".conf" or all(
         re.match(r"UCX_\w+\s*=|\[|[A-Z][\w ]+=", line) for line in code_lines
     )
 
 
 def _is_mostly_of(code_lines: Sequence[str], part: str) -> bool:
-    """Whether most lines set variables with ``part`` in their names, unlike parameter files of Open MPI."""
+    """Whether most lines set variables with ``part`` in their names."""
     matches = [_VARIABLE.match(line) for line in code_lines]
     return 2 * sum(part in match[1] for match in matches if match) > len(code_lines)
 
 
 def _is_environment(path: PurePath, code_lines: Sequence[str]) -> bool:
-    """Whether a file sets environment variables for programs in general, some of them a library's.
+    """Whether a file sets environment variables for any program, including variables of a library.
 
-    A list with variables of a single library is that library's own file, unless the name of the file says
-    otherwise.
+    A list with variables of only one library counts as that library's own file, unless the name of the file
+    says otherwise.
     """
     matches = [_VARIABLE.match(line) for line in code_lines]
     names = [match[1] for match in matches if match]
@@ -165,7 +164,7 @@ def _is_environment(path: PurePath, code_lines: Sequence[str]) -> bool:
 
 
 def _is_recipe(path: PurePath, text: str) -> bool:
-    """Whether a file is for a tool that sets variables: modules, containers, Spack, EasyBuild, YAML."""
+    """Whether a file belongs to a tool that sets variables: modules, containers, Spack, EasyBuild, YAML."""
     named = path.suffix in _RECIPES or re.match(r"(?:Docker|Container)file", path.name)
     is_module = text.startswith("#%Module") or (not path.suffix and _MODULE.search(text))
     is_yaml = path.suffix not in _DOCUMENTS and _YAML.match(text)
@@ -173,7 +172,7 @@ def _is_recipe(path: PurePath, text: str) -> bool:
 
 
 def _has_numbers(code_lines: Sequence[str]) -> bool:
-    """Whether most lines are numbers with at most one word, as in a rules file with mistakes."""
+    """Whether most lines have only numbers and at most one word, as in a rules file with mistakes."""
     if not _counts(code_lines):
         return False
     numbers = [
@@ -188,7 +187,7 @@ def _counts(code_lines: Sequence[str]) -> bool:
 
 
 def _is_rules(code_lines: Sequence[str]) -> bool:
-    """Whether lines are a rules file, by header, comments, or counts and rows of four or five numbers."""
+    """Whether lines are a rules file, by its header, its comments, or its counts and rows of numbers."""
     first = code_lines[0] if code_lines else ""
     if first.startswith("rule-file-version") or (
         first[:1].isdigit() and _TOLD.search("\n".join(code_lines[:4]))
@@ -205,6 +204,6 @@ def _is_rules(code_lines: Sequence[str]) -> bool:
 
 
 def _assigns(code_lines: Sequence[str], sign: str) -> bool:
-    """Whether most lines with a sign of assignment set MCA parameters, by the names before the sign."""
+    """Whether most lines with the pattern ``sign`` set MCA parameters, by the names in front of it."""
     names = [bool(_PARAMETER.match(re.split(sign, line)[0])) for line in code_lines if re.search(sign, line)]
     return 2 * sum(names) > len(code_lines)

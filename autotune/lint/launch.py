@@ -19,16 +19,16 @@ _OPENMPI = re.compile(r"(?:mpirun|mpiexec)(?:\.openmpi)?|orterun|prterun")
 """Names of Open MPI's launcher; other MPI implementations use some of these names too."""
 _RSH = frozenset({"mpirun_rsh", "mpiexec.hydra"})
 _NAMED_SO = re.compile(r"\$\{?\w*(?:mpi_?(?:run|exec)|orterun)\w*(?::?-[^}]*)?\}?", re.IGNORECASE)
-"""A shell variable whose name shows that it contains a launcher."""
+"""Shell variable whose name shows that it contains a launcher."""
 _HYDRA = frozenset(KNOWN["hydra"]["options"].split())
-"""Options of Hydra's launcher that Open MPI's does not have."""
+"""Options of Hydra's launcher that Open MPI's launcher does not have."""
 _HYDRA_PLACES = frozenset(KNOWN["hydra"]["places"].split())
 _CONTAINERS = frozenset({"singularity", "apptainer", "docker", "podman", "shifter"})
 _UNKNOWN = re.compile(r"\$(?!\{?[@*])")
-"""A shell variable that may contain options; ``$@`` and ``$*``, the script's arguments, contain a program."""
+"""Shell variable that may contain options; ``$@`` and ``$*``, the script's arguments, contain a program."""
 _PAIR = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _FOR_RANKS = re.compile(r"(?:UCX_|(?:OMPI|PRTE|PMIX)_MCA_)\w+(?:=.*)?", re.DOTALL)
-"""Argument of ``-x`` that must be meant for the launcher, because it is the variable of a library."""
+"""Argument of ``-x`` that is a variable of a library, so that ``-x`` must be meant for the launcher."""
 
 PLACES: Mapping[str, Mapping[int, frozenset[str]]] = {
     option: {int(version): frozenset(words.split()) for version, words in by_version.items()}
@@ -37,21 +37,21 @@ PLACES: Mapping[str, Mapping[int, frozenset[str]]] = {
 """Maps each option, and each major version of Open MPI, to the words that the option accepts."""
 
 _MAPS = frozenset({"N", "npernode", "pernode", "npersocket"})
-"""Options that Open MPI 5.0 translates to ``--map-by``, which may be given only once."""
+"""Options that Open MPI 5.0 translates to ``--map-by``; that option may be given only once."""
 
 _ABOVE = ("cache", "numa", "package", "socket")
 """Ends of the names of hardware objects that contain several cores."""
 
 _NO_PMIX = frozenset({"pmi2", "pmi1", "openmpi"})
-"""Plugins of Slurm with which ranks of Open MPI 5, which supports only PMIx, do not find each other."""
+"""Plugins of Slurm other than PMIx; with these, ranks of Open MPI 5 do not find each other."""
 _ITEMS = re.compile(r"(?:[^,'\"]|'[^']*'|\"[^\"]*\")+")
-"""One item of ``--export``; commas outside of quotes separate the items."""
+"""Item in the value of Slurm's ``--export``; commas outside of quotes separate the items."""
 _OF_A_LIBRARY = re.compile(r"(?:OMPI|PRTE|PMIX)_MCA_|UCX_|UCC_|NCCL_|FI_|I_MPI_|MPIR_CVAR_|MPICH_|MV[2P]_")
 _NAME_OF_A_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*|\$.*")
-"""Name of a variable, or ``ALL``, in contrast to names of components and transports, in small letters."""
+"""Name of a variable, or ``ALL``; names of components and transports are in small letters."""
 
 _IN_SLURM: Mapping[str, str] = KNOWN["in_slurm"]
-"""Maps each option of ``mpirun`` that ``srun`` does not have to what to use instead."""
+"""Maps each option of ``mpirun`` that ``srun`` does not have to a text that says what to use instead."""
 
 
 def place_of(words: Sequence[Word]) -> int | None:
@@ -93,7 +93,7 @@ class LaunchLine:
     """Slurm's plugin for starting MPI that an environment variable names; empty if none does."""
 
     def read(self, words: Sequence[Word]) -> None:
-        """Read the words of a command, and those of a further launch inside it."""
+        """Read the words of a command, and the words of a further launch inside that command."""
         at = place_of(words)
         for word in words[: at or 0 if at is not None else len(words)]:
             self._pair(word)
@@ -130,7 +130,7 @@ class LaunchLine:
     def _started_by(self, plugin: str, *, contained: bool) -> None:
         """Add a finding if Open MPI does not support the plugin by which ``srun`` connects the ranks.
 
-        The finding is not sure if the ranks run in a container, which may have another MPI.
+        The finding is not sure if the ranks run in a container, because that may contain another MPI.
         """
         if self.version >= (5, 0) and plugin in (*_NO_PMIX, "none"):
             effect = f"Open MPI 5 knows PMIx alone: under {plugin} each rank is rank 0 of 1"
@@ -138,7 +138,7 @@ class LaunchLine:
             self.findings.append(Finding(self.path, self.line, effect, "srun --mpi=pmix", sure))
 
     def _program(self, words: Sequence[Word], launcher: LauncherWords) -> None:
-        """Read one of the programs of a launch: the launcher's options for it, and its own arguments."""
+        """Read one program of a launch: the launcher's options for that program, and its own arguments."""
         n_before = len(self.assigned)
         names: list[str] = []
         end = 0
@@ -167,15 +167,15 @@ class LaunchLine:
         if end < len(words) and words[end].text == "env":
             for word in words[end + 1 :]:
                 self._pair(word)
-        # The first word behind an unknown option may be its value, unless a path shows it to be a program.
+        # The first word behind an unknown option may be a value of that option, unless it is a path.
         sure = end < len(words) and (not words[end - 1].text.startswith("-") or "/" in words[end].text)
         if self.is_openmpi and launcher.parameters and sure and words[end].literal:
             self._behind(words[end:])
 
     def _behind(self, words: Sequence[Word]) -> None:
-        """Find options of the launcher behind the program, which become arguments of the program."""
+        """Find options of the launcher behind the program, where they become arguments of the program."""
         if any(is_launcher([word.text], 0) for word in words):
-            return  # the program starts another launcher, and the options may be meant for that one
+            return  # the program starts another launcher, which the options may be meant for
         for word, next_word in pairwise(words):
             is_parameter = word.text in ("-mca", "--mca") and next_word.text.partition("_")[0] in FRAMEWORKS
             if is_parameter or (word.text == "-x" and _FOR_RANKS.fullmatch(next_word.text)):
@@ -238,12 +238,12 @@ class LaunchLine:
 
 
 def exported(text: str) -> list[str]:
-    """Return the items of Slurm's ``--export``, which are separated by commas outside of quotes."""
+    """Return the items in a value of Slurm's ``--export``, which commas outside of quotes separate."""
     return [item.replace("'", "").replace('"', "") for item in _ITEMS.findall(text)]
 
 
 def cut_at_commas(path: PurePath, line: int, text: str) -> Iterator[Finding]:
-    """Yield findings on library variables in ``--export`` whose values Slurm cuts off at a comma."""
+    """Yield findings on variables of libraries in ``--export`` whose values Slurm cuts off at a comma."""
     for item, next_item in pairwise(exported(text)):
         name, equals, _ = item.partition("=")
         if (
@@ -294,8 +294,8 @@ def _together(
 def _misplaced(path: PurePath, line: int, words: Sequence[Word], options: list[str]) -> Iterator[Finding]:
     """Yield findings on options that Open MPI 5.0 refuses.
 
-    These are removed options, two options that mean the same, and a binding to larger objects than ranks are
-    mapped by.
+    These are options that were removed, two options with the same meaning, and ``--bind-to`` with a larger
+    object than that of ``--map-by``.
     """
     for name in (name for name in options if name in KNOWN["refused"]):
         effect = f"mpirun of Open MPI 5 aborts: it has no option {'-' if len(name) == 2 else '--'}{name}"

@@ -15,7 +15,7 @@ def mca_file(path: PurePath, text: str, version: tuple[int, int], prefix_here: s
         path: Path of the file.
         text: Content of the file.
         version: Open MPI's (major, minor).
-        prefix_here: Prefix of the environment variables that set the same parameters as the file.
+        prefix_here: Prefix of environment variables that are equivalent to lines of the file.
     """
     assigned: list[Assignment] = []
     notes = Notes(path)

@@ -63,7 +63,7 @@ def rules_file(
 
 
 def _header(notes: Notes, lines: Sequence[str], version: tuple[int, int], release: tuple[int, ...]) -> None:
-    """Note a header of the second format if the Open MPI may be an early release that does not know it."""
+    """Note a header of the second format, unless every possible release of Open MPI knows that format."""
     first = SECOND.get(version, ())
     if heading(lines) and (release or (version if version < (5, 0) else first)) < first:
         since = ".".join(map(str, first))
@@ -123,7 +123,7 @@ def _rows(notes: Notes, name: str, entry: RulesEntry, version: tuple[int, int]) 
     """Note mistakes in the rows of one communicator size.
 
     Returns:
-        The line of a row with an algorithm that works only with two ranks; 0 if there is none.
+        The number of the line of a row whose algorithm works only with two ranks; 0 if there is no such row.
     """
     pairs, bound = 0, -1
     for line, row in entry.rows:
@@ -145,7 +145,7 @@ def _rows(notes: Notes, name: str, entry: RulesEntry, version: tuple[int, int]) 
 
 
 def _algorithm(notes: Notes, name: str, rules_row: RulesRow, version: tuple[int, int]) -> int:
-    """Note a wrong id of an algorithm; return the line if the algorithm works only with two ranks, else 0."""
+    """Note a wrong algorithm in a row; return its line if the algorithm works only with two ranks, else 0."""
     number = rules_row.row.algorithm
     if name not in coll_tuned.ALGORITHMS or number == 0:
         return 0

@@ -1,6 +1,6 @@
-"""Check parameters of Open MPI's launcher: 4.x has its own, 5.0 uses PRRTE, with other names and sources.
+"""Check parameters of Open MPI's launcher; 5.0 uses PRRTE, whose parameters differ from those of 4.x.
 
-The names are those of ``ompi_info --all`` of 4.1.8 and ``prte_info -a`` of 5.0.11, and were tried on both.
+The names are listed by ``ompi_info --all`` of 4.1.8 and ``prte_info -a`` of 5.0.11, and were tried on both.
 Open MPI 5.0 reads parameters of its launcher from the command line, from ``PRTE_MCA_*`` and from PRRTE's own
 files (``~/.prte/mca-params.conf``, ``etc/prte-mca-params.conf``), never from ``OMPI_MCA_*``, from Open MPI's
 parameter files or from files for ``--tune``.
@@ -26,8 +26,8 @@ OPTIONS: Mapping[str, str] = _TABLE["options"]
 NAMES: Mapping[str, str] = _TABLE["names"] | {
     f"orte_{name}": f"prte_{name}" for name in _TABLE["orte"].split()
 }
-"""Maps each parameter of Open MPI 4.x to its name in PRRTE; ``plm_rsh_*`` became ``plm_ssh_*``, and the names
-``oob_tcp_*`` are unchanged."""
+"""Maps parameters of Open MPI 4.x to their names in PRRTE. Not included are ``plm_rsh_*``, which became
+``plm_ssh_*``, and ``oob_tcp_*``, which kept their names."""
 
 PRRTE = frozenset(_TABLE["prte"].split())
 """Names of all parameters of PRRTE."""
@@ -46,11 +46,11 @@ _POLICIES = {
         ("hwloc", "binding", "bind-to"),
     )
 }
-"""Maps a parameter of PRRTE to the option of ``mpirun`` that accepts the same words."""
+"""Maps parameters of PRRTE to the option of ``mpirun`` that accepts the same words."""
 
 
 def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
-    """Yield findings on a parameter of the launcher that a version of Open MPI ignores."""
+    """Yield a finding if a version of Open MPI ignores a parameter of the launcher."""
     old, new = OLD.fullmatch(a.name), NEW.fullmatch(a.name)
     if version < (5, 0):
         if new:
@@ -69,7 +69,7 @@ def _after(a: Assignment) -> str:
     if a.name == "oob_tcp_disable_family":  # 4.1 has one parameter for both families
         family = "ipv6" if a.value.lower() in ("ipv6", "6") else "ipv4"
         return f"export PRTE_MCA_oob_tcp_disable_{family}_family=1"
-    if name not in PRRTE and "_" in name:  # a name without "_" is that of a framework
+    if name not in PRRTE and "_" in name:  # a name without "_" is a framework
         name = ""
     if a.name in COMPONENTS and not {*a.value.lstrip("^").split(",")} <= {*COMPONENTS[a.name].split()}:
         name = ""  # PRRTE would abort at a component that only 4.x has (``plm = isolated``)
@@ -91,7 +91,7 @@ def _before(name: str) -> str:
 
 
 def prte_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
-    """Read one of PRRTE's own files; return each line as the environment variable with the same effect."""
+    """Read one of PRRTE's own files; each line is returned as the equivalent environment variable."""
     read = mca_file(path, text, version, prefix_here=PRTE_MCA)
     return Read([replace(a, name=PRTE_MCA + a.name, variable=True) for a in read.assigned], read.findings)
 

@@ -19,15 +19,15 @@ from autotune.stacks.parameter_file import ENV_LIST, MCA
 _SLIP = re.compile(r"(?!(?:OMPI|PRTE|PMIX)_MCA_)(?:[OMPI]{3,5}|PR?TR?E)_+MCA_*(\w+)")
 """Misspellings of ``OMPI_MCA_`` and ``PRTE_MCA_``."""
 _BARE = re.compile(r"(?:btl|coll|mtl|osc|pml)_\w+")
-"""A variable with the name of an MCA parameter, of those frameworks whose names have no other meaning."""
+"""Variable named like an MCA parameter; the names of these frameworks have no other meaning in scripts."""
 _USES_UCX = re.compile(r"(?:^|[/_$.{])(?:ucx|ucp|uct|ucc|n?v?shmem|oshmem)|gtest|[nr]ccl|_perf\b", re.I)
-"""A word in the command of a launch that shows that the program uses UCX, whatever ``pml`` is."""
+"""Word in the command of a launch that shows that the program uses UCX, whatever ``pml`` is set to."""
 _OWN = re.compile(
     r"\w+_(?:FLAGS|OPTS?|OPTIONS|ARGS|CMD|PREFIX|PATH|HOME|ROOT|DIR|INSTALL|VERSION|SRC|BUILD|BIN|LIB|INC|EXE|"
     r"BRANCH|TAG|COMMIT|REPO|URL|NAME|MODULE|DEVICE|LIST)"
 )
-"""Usual names of a script's own variables; such a name is assumed to be a library's only if the library is
-known to have that variable."""
+"""Usual names of a script's own variables. A variable with such a name is assumed to belong to a library only
+if the library is known to have that variable."""
 _LIST_BEGINS = re.compile(rf"{ENV_LIST}[= ]?[^\s=]+=\S*$")
 _FOREIGN = re.compile(
     r"^\s*(?:export|setenv) +(?:I_MPI_|MPICH_|MV2_|MPIR_CVAR_)"
@@ -38,36 +38,37 @@ _FOREIGN = re.compile(
 )
 """Evidence that a script is for another MPI than Open MPI."""
 _SPECTRUM = re.compile(r"spectrum-?mpi|^\s*jsrun\s|\bcoll_ibm_", re.MULTILINE)
+"""Signs of IBM Spectrum MPI, which is derived from Open MPI and has parameters of its own."""
 _SOURCES = re.compile(r"^\s*(?:source|\.)\s", re.MULTILINE)
-"""A line that sources another script, which may set variables."""
+"""Line that sources another script, which may set variables."""
 _SPREAD = 4
-"""Number of lines, after the first line of a command, in which the launcher must be for findings to be
-sure."""
+"""Findings on a launch are sure only if the name of the launcher is at most this number of lines after the
+first line of the command."""
 _TYPESET = re.compile(r"[\u2010-\u2015](?=[A-Za-z-])|[\u201c-\u201f\u2018-\u201b\u00a0]")
 """Typographic dashes, quotes and blanks, which have no special meaning in a shell."""
 _ASSIGNS = re.compile(r"\s*export\s+(\w+)(?:\s+=|=\s+(?!\w+=)[^\s#;&|\\-])")
-"""An assignment with a blank next to ``=``, which no Bourne shell accepts."""
+"""Assignment with a blank next to ``=``, which no Bourne shell accepts."""
 _DIRECTIVE = re.compile(r"#(?:PBS|SBATCH|BSUB|\$)\s.*?(?:-v\s*|--export[= ]|-env\s+).*")
-"""A directive that passes variables to a batch system."""
+"""Directive in a comment of a job script that passes variables to a batch system."""
 _EXPORT = re.compile(r"#SBATCH\s.*?--export[= ](?:\"(?=[^\"]*\"\s*$))?([^\s\"]+)")
-"""A directive that passes a list of variables to Slurm."""
+"""Directive in a comment of a job script that passes a list of variables to Slurm."""
 _SUBMITS = ("sbatch", "salloc")
 """Slurm's commands other than ``srun`` that have the option ``--export``."""
 _UNKNOWN = re.compile(r"[$`]|\{\{")
-"""Character of a line in which a shell or a template replaces something."""
+"""Characters by which a shell or a template replaces a part of the line."""
 _PAIRS = re.compile(r"[\s,=\"'](\w+)=([^\s,;\"']*)")
 _STACK = re.compile(
     r"(?<![a-wyz])(?:open-?mpi|ompi|hpc-?x)(?:[-_a-z]*)"
     r"(?:/(?:gcc|intel|icc|oneapi|nvhpc|pgi|aocc|clang|llvm)[-\d.]*(?:/64)?)?[-/@=:_]+[\"']?v?([1-6])\.[\dx]",
     re.IGNORECASE,
 )
-"""Open MPI with its version, as in the names of modules, folders and packages."""
+"""Name of Open MPI with its version, as in names of modules, folders and packages."""
 _IMAGE = re.compile(r"nvcr\.io/nvidia/")
-"""Container images of NVIDIA's, which contain HPC-X with Open MPI 4.1."""
+"""Beginning of the names of NVIDIA's container images, which contain HPC-X with Open MPI 4.1."""
 _FUJITSU = re.compile(r"^#PJM |\bmpif(?:cc|rt)(?:px)?\b|\bfugaku\b", re.M | re.I)
-"""Fujitsu's MPI, which is derived from Open MPI 4 and has parameters of its own."""
+"""Signs of Fujitsu's MPI, which is derived from Open MPI 4 and has parameters of its own."""
 _NAMED = re.compile(r"(?<![a-z])(?:openmpi|ompi)[-/@=]*([1-6])(?![\w.])", re.IGNORECASE)
-"""Open MPI with its major version only, as in the names of environments and modules."""
+"""Name of Open MPI with only its major version, as in names of environments and modules."""
 _BROUGHT = re.compile(
     r"(?<![a-z])(?:foss|gompi|gompic|gomkl)[-/]20(?:1\d|2[0-3])[ab]|/amazon/openmpi(?![\w])|"
     r"\bnvhpc[-_/](?:\w+[-_/])?2[0-5]\.|\b(?:nvmpi|hpcx-ompi)\b|\bmpi/openmpi-x86_64\b",
@@ -76,22 +77,22 @@ _BROUGHT = re.compile(
 """Signs of an Open MPI 4.1 or older: EasyBuild's toolchains before 2024, EFA, NVIDIA's compilers."""
 
 _TESTED = re.compile(r"(?:ompi|openmpi)\w*\s*==\s*[\"'](\d)\.\d", re.IGNORECASE)
-"""A version of Open MPI that a condition tests for."""
+"""Version of Open MPI that a condition in a script tests for."""
 _ANY = re.compile(r"(\d)")
 _TOLD = re.compile(r"\bopen[- ]?mpi[ -]+v?([1-6])\b(?!\.\d+\.\d+\.)", re.IGNORECASE)
-"""A version of Open MPI as people write it in comments."""
+"""Version of Open MPI as people write it in comments."""
 _OF_OLD = re.compile(rf"{MCA}(?:orte_|plm_rsh_|rmaps_base_|hwloc_base_)")
-"""A variable of the launcher of Open MPI 4.x; a file with such a variable and one of PRRTE is for both
-versions."""
+"""Variable of the launcher of Open MPI 4.x. A file that sets both such a variable and a variable of PRRTE,
+the launcher of 5.0, is for both versions."""
 
 
 def stated_versions(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the versions of Open MPI that a file is for, the newest first; none if the file states none.
+    """Return the versions of Open MPI that a file is for, newest first; empty if the file states no version.
 
     Comments are used only if no command states a version.
     """
     if _SPECTRUM.search(text) or _FUJITSU.search(text):
-        return ((3, 1),)  # both are derived from Open MPI 3 or 4, with parameters of their own
+        return ((3, 1),)  # Spectrum MPI and Fujitsu's MPI have parameters of their own
     lines = text.splitlines()
     commands = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     versions = _versions(commands, _STACK, _NAMED) or _versions(
@@ -112,7 +113,7 @@ def stated_releases(text: str) -> tuple[tuple[int, ...], ...]:
 
 
 def _versions(text: str, *forms: re.Pattern[str]) -> set[tuple[int, int]]:
-    """Return the versions that patterns find in a text; HPC-X has its own numbers and contains Open MPI 4."""
+    """Return the versions of Open MPI that patterns find in a text; each HPC-X counts as Open MPI 4."""
     matches = [match for form in forms for match in form.finditer(text)]
     majors = {4 if "hpc" in match[0].lower() else int(match[1]) for match in matches}
     return {{4: (4, 1), 5: (5, 0), 6: (6, 0)}.get(major, (3, 1)) for major in majors}
@@ -168,7 +169,7 @@ def shell_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
 def environment_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
     """Read a list of variables for PAM (``/etc/environment``), containers (``--env-file``) or systemd.
 
-    These programs differ in whether they remove quotes, so a value in quotes is not checked.
+    Not all of these programs remove quotes from values, so a value in quotes is not checked.
     """
     pairs = ((n, *line.strip().partition("=")) for n, line in enumerate(text.splitlines(), start=1))
     return Read(
@@ -188,13 +189,13 @@ def set_in(text: str) -> frozenset[str]:
 
 
 def _mpi_type(call: Call) -> str:
-    """Return Slurm's plugin for starting MPI that the environment of a launch names; empty if unknown."""
+    """Return Slurm's plugin for starting MPI that the variables of a launch name; empty if unknown."""
     word = dict(call.sets).get("SLURM_MPI_TYPE") or call.environment.get("SLURM_MPI_TYPE", (Word(""), 0))[0]
     return word.text if word.literal else ""
 
 
 def _prefixes() -> tuple[str, ...]:
-    """Return the prefixes of libraries' variables, including NCCL's, which can show that UCX is used."""
+    """Return the prefixes of variables of libraries, including NCCL's, which may show that NCCL uses UCX."""
     return ("UCX_", "NCCL_", *PREFIXES, *(prefix for trap in traps().values() for prefix in trap.prefixes))
 
 
@@ -229,7 +230,7 @@ def _bare(lines: Mapping[str, int], source: str, notes: Notes) -> None:
 
 
 def _slips(script: Script, notes: Notes) -> None:
-    """Note misspelt prefixes, lists that the shell ends at a semicolon, and quotes that are not closed."""
+    """Note misspelt prefixes, lists that the shell cuts off at a semicolon, and quotes without an end."""
     previous: Call | None = None
     for call in script.calls:
         for name, _ in call.sets:

@@ -1,4 +1,7 @@
-"""Check lists of the components that a framework of Open MPI may use: ``btl = self,sm``, ``coll = ^han``.
+"""Check lists of components that a framework of Open MPI may use, such as ``btl = self,sm``, ``coll = ^han``.
+
+A framework is a part of Open MPI with one task, such as ``btl``; its components are implementations of that
+task, such as ``sm``.
 
 Every effect that is reported here was tried on 5.0.11, with a launch for each framework. Open MPI compares
 names literally, including blanks and capitals, and skips empty names.
@@ -15,7 +18,7 @@ from autotune.stacks.known import KNOWN
 FRAMEWORKS: Mapping[str, str] = {
     name: effect for effect, names in KNOWN["frameworks"].items() for name in names.split()
 }
-"""Maps each framework to a text of what happens if its list contains a name that is no component."""
+"""Maps each framework to a text that says what happens if its list has a name that is no component."""
 
 _END = (99, 0)  # A version later than all others.
 
@@ -34,18 +37,18 @@ def _spans(names: str) -> dict[str, tuple[tuple[int, int], tuple[int, int]]]:
 RELEASED: Mapping[str, Mapping[str, tuple[tuple[int, int], tuple[int, int]]]] = {
     framework: _spans(names) for framework, names in KNOWN["components"].items()
 }
-"""Maps each framework, and each of its components in any release, to (first version with the component, first
-later version without it)."""
+"""Maps each framework, and each component that it has in any release, to (the first version that has the
+component, the first later version that lacks the component)."""
 
 _OTHER_NAMES = {"btl": ("vader",)}
-"""Maps a framework to old names that Open MPI 5.0 still accepts for one of its components (``sm``)."""
+"""Maps a framework to old names that Open MPI 5.0 still accepts for its components (``vader`` is ``sm``)."""
 
 _EVERY_CALL = ("basic", "libnbc")
-"""Components of ``coll`` that some collectives need: a job without either of them aborts."""
+"""Components of ``coll`` that some collectives need: a job aborts if one of them is left out."""
 
 
 def listed(value: str) -> tuple[bool, list[str]]:
-    """Return (whether a list excludes components instead of naming those to use, the names in the list)."""
+    """Return (whether a list excludes components rather than naming those to use, the names in the list)."""
     return value.startswith("^"), [name for name in value.removeprefix("^").split(",") if name]
 
 
@@ -55,7 +58,7 @@ def is_list(name: str) -> bool:
 
 
 def component_of(name: str) -> tuple[str, str] | None:
-    """Return (framework, component) that the name of a parameter begins with; None if it has no component."""
+    """Return the (framework, component) with which a parameter's name begins; None if there is none."""
     framework, _, component_part = name.partition("_")
     components = [
         component
@@ -66,9 +69,9 @@ def component_of(name: str) -> tuple[str, str] | None:
 
 
 def lacks(name: str, version: tuple[int, int]) -> str:
-    """Return a sentence if a version of Open MPI lacks the component of a parameter; otherwise empty.
+    """Return a sentence that says that a version of Open MPI lacks the component of a parameter.
 
-    The result is empty too for a component that no release has.
+    The result is empty if the version has the component, or if no release has it.
     """
     if (component := component_of(name)) is None:
         return ""
@@ -83,7 +86,7 @@ def lacks(name: str, version: tuple[int, int]) -> str:
 def selection(
     a: Assignment, version: tuple[int, int], built: Mapping[str, Collection[str]]
 ) -> Iterator[Finding]:
-    """Yield findings on a list of components.
+    """Yield findings on a list of components that a framework may use.
 
     Args:
         a: The assignment of the list.

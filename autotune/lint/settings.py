@@ -1,4 +1,4 @@
-"""Check MCA parameters, alone and combined: missing switches, contradictory choices, unused settings."""
+"""Check MCA parameters, alone and combined, for unknown names, contradictions and settings without effect."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,8 +24,8 @@ _NOT_OF_ALL = {
     "chain_fanout": set(coll_tuned.ALGORITHMS) - _UNSEGMENTED - {"reduce_scatter_block"},
     "count": set(coll_tuned.ALGORITHMS),
 }
-"""Maps the end of a parameter's name to the collectives that have such a parameter (the same in the sources
-of 4.1, 5.0 and 6.0)."""
+"""Maps the end of a parameter's name to the collectives that have a parameter with that end; they are the
+same in the sources of 4.1, 5.0 and 6.0."""
 _FILE, _DYNAMIC = "coll_tuned_dynamic_rules_filename", "coll_tuned_use_dynamic_rules"
 _TUNED = frozenset(
     {_FILE, _DYNAMIC}
@@ -40,11 +40,11 @@ _TUNED = frozenset(
 """Names of all parameters of ``coll_tuned``."""
 
 _COMMON = frozenset(KNOWN["common"]["openmpi"].split())
-"""Parameters that are often set; a similar name counts as a misspelling if no Open MPI is installed that
-could list its names."""
+"""Parameters that are often set. If no installed Open MPI lists its names, a name that is similar to one of
+these counts as a misspelling."""
 
 _REPLACED: Mapping[str, str] = KNOWN["replaced"]
-"""Maps each parameter of Open MPI 4.x that 5.0 no longer has to what to write for 5.0."""
+"""Maps each parameter of Open MPI 4.x that 5.0 no longer has to a text that says what to write for 5.0."""
 
 _TOLD = re.compile(r"UCX_(?:LOG|HANDLE|WARN|STATS|ERROR|PROFILE|MEMTYPE)")
 """Variables of UCX that do not affect performance."""
@@ -53,13 +53,12 @@ _USERS_OF_UCX = re.compile(
     r"(?:osc|spml|coll|btl)=(?!\^).*(?:ucx|uct|ucc|hcoll)|coll_(?:hcoll|ucc)_enable=[1tyTY$]|UCC_|HCOLL_|"
     r"NCCL_(?:NET_)?PLUGIN|NCCL_NET=UCX"
 )
-"""Settings, written ``name=value``, with which something other than ``pml`` uses UCX and its variables."""
+"""Settings, written ``name=value``, that make parts of the program other than ``pml`` use UCX."""
 
 _NETWORKS = frozenset({"ofi", "openib", "sm", "tcp", "usnic", "vader"})
-"""Components of ``btl`` that people name to choose a network, in contrast to ``self``."""
+"""Components of ``btl`` that people name to choose a network."""
 _OF_ALL = re.compile(rf"(?:{'|'.join([*KNOWN['common']['beginnings'].split(), *FRAMEWORKS])})_base_verbose")
-"""Parameters that every framework has (``mca_base_framework.c``), even if ``ompi_info`` does not list
-them."""
+"""Parameters that every framework has (``mca_base_framework.c``), whether or not ``ompi_info`` lists them."""
 
 _ON = frozenset({"1", "true", "yes", "enabled", "t", "y"})
 """Words for true in Open MPI, which accepts lower case only."""
@@ -78,8 +77,8 @@ def settings(
     Args:
         assigned: The assignments.
         version: Open MPI's (major, minor).
-        parameter_names: Names of all parameters of this version. With None, unknown names are reported only
-            if they are ``coll_tuned``'s or similar to a known name.
+        parameter_names: Names of all parameters of this version. If None, an unknown name is reported only if
+            it begins with ``coll_tuned_`` or is similar to a known name.
         exists: Returns whether a file that a parameter names exists; None means that this is not checked.
         knobs: Maps the name of each parameter and variable to its declaration by an installed library.
         components: Maps each framework to the components that are installed here.
@@ -151,7 +150,8 @@ def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> 
 def _alone(btl: Assignment | None, pml: Assignment | None, reach: Reach) -> Iterator[Finding]:
     """Yield a finding if a list of BTLs lacks ``self``, by which a rank sends to itself under ``pml = ob1``.
 
-    On 5.0.11, with ``sm``, ``tcp`` or both, ``MPI_Init`` aborts, whether or not ``pml = ob1`` is set.
+    On Open MPI 5.0.11, ``MPI_Init`` aborts if the list has only ``sm``, ``tcp`` or both, whether or not
+    ``pml = ob1`` is set.
     """
     if btl is None or not btl.literal or (pml and (not pml.literal or "ob1" not in pml.value.split(","))):
         return
@@ -165,7 +165,7 @@ def _alone(btl: Assignment | None, pml: Assignment | None, reach: Reach) -> Iter
 
 
 def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
-    """Yield findings on settings that the chosen ``pml`` ignores: BTLs, or variables of an unused UCX."""
+    """Yield findings on settings that the chosen ``pml`` ignores: BTLs, or variables of UCX."""
     if pml is None or not pml.literal or pml.value.startswith("^"):
         return
     btl = next((a for a in reversed(reach.assigned) if a.name == "btl" and a.literal), None)
@@ -187,7 +187,7 @@ def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
 
 
 def released(assigned: Sequence[Assignment], releases: Collection[tuple[int, ...]]) -> Iterator[Finding]:
-    """Yield findings on parameters that a bug makes Open MPI ignore, in all releases that a file names."""
+    """Yield findings on parameters that a bug disables in all releases of Open MPI that a file names."""
     for bug in KNOWN["released"]:
         since, mended = (tuple(map(int, bug[key].split("."))) for key in ("since", "mended"))
         if not releases or not all(since <= release < mended for release in releases):
@@ -225,11 +225,11 @@ def _one(
     if re.match(r"(?:spml|scoll|atomic|memheap|sshmem|oshmem)(?:_|$)", a.name):
         return  # frameworks of OpenSHMEM, which an Open MPI that was built without it does not list
     names = parameter_names or _TUNED | _COMMON
-    # Without a list from Open MPI, only names similar to a known one and names of coll_tuned are checked.
+    # Without a list from Open MPI, only names of coll_tuned and names similar to a known one are checked.
     listed = {name.split("_")[0] for name in parameter_names} if parameter_names else set()
     is_checked = a.name.split("_")[0] in listed or a.name.startswith("coll_tuned_")
-    # Open MPI also accepts a name with its project in front (``mca_base_var.c``); other such names may be
-    # parameters of other builds.
+    # Open MPI also accepts a name with its project in front (``mca_base_var.c``). Unknown names that begin
+    # with a project may be parameters of other builds.
     project = re.match(r"(?:opal|ompi|oshmem)_", a.name)
     if project and (a.name.removeprefix(project[0]) in names or not likely_name(a.name, names)):
         return
@@ -239,7 +239,7 @@ def _one(
         return
     slip = likely_name(a.name, names)
     if a.name not in names and (slip or is_checked):
-        close = slip and not (slip in FRAMEWORKS and a.value.isdigit())  # frameworks take lists of names
+        close = slip and not (slip in FRAMEWORKS and a.value.isdigit())  # a framework takes names, no number
         remedy = f"did you mean {slip}?" if close else "ompi_info --all lists the names"
         release = f"Open MPI {version[0]}.{version[1]}"
         sure = bool(slip) or a.name.startswith("coll_tuned_")  # other builds have further components
@@ -263,7 +263,7 @@ def _is_parameter(name: str, parameter_names: Collection[str] | None) -> bool:
 
 
 def _full_name(name: str, *name_lists: Collection[str]) -> str:
-    """Return the parameter whose name without its framework is given; empty if there is none, or several."""
+    """Return the parameter whose name without its framework is ``name``; empty unless exactly one fits."""
     begins = name.partition("_")[0]
     if begins == name or begins in FRAMEWORKS or begins in KNOWN["common"]["beginnings"].split():
         return ""
@@ -274,7 +274,7 @@ def _full_name(name: str, *name_lists: Collection[str]) -> str:
 def _transports(a: Assignment) -> tuple[str, str] | None:
     """Return (effect, remedy) if a list of transports keeps Open MPI from choosing UCX; otherwise None.
 
-    The effect was observed on Open MPI 5.0.11.
+    The effects were observed on Open MPI 5.0.11.
     """
     names = a.value.removeprefix("^").split(",")
     if "all" in names:
@@ -286,7 +286,7 @@ def _transports(a: Assignment) -> tuple[str, str] | None:
 
 
 def _of_another_build(name: str, parameter_names: Collection[str]) -> bool:
-    """Whether a parameter belongs to a component of some release that the installed Open MPI lacks."""
+    """Whether a parameter belongs to a component that some release has but the installed Open MPI lacks."""
     component = "_".join(component_of(name) or ("",))
     return bool(component) and not any(k.startswith(f"{component}_") for k in parameter_names)
 
@@ -294,7 +294,8 @@ def _of_another_build(name: str, parameter_names: Collection[str]) -> bool:
 def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
     """Yield findings on ``mca_base_env_list``, a parameter with a list of environment variables.
 
-    A command line, or a file for --tune, is chosen for one job; other sources affect jobs unnoticed.
+    On a command line, or in a file for ``--tune``, the parameter is set for one job on purpose. In other
+    places it affects jobs unnoticed.
     """
     effects = ["every mpirun -x aborts beside it"] if version < (5, 0) and a.source != Source.COMMAND else []
     if a.source in (Source.FILE, Source.ENVIRONMENT):
@@ -305,7 +306,7 @@ def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
 
 
 def _rules_path(a: Assignment, exists: Callable[[str], bool] | None) -> Iterator[Finding]:
-    # A script determines the directory of its job, so a relative path works; other files are for any job.
+    # A relative path works in a script, which chooses the directory of its job, but not in files for any job.
     anywhere = a.source in (Source.FILE, Source.TUNE) or a.value.startswith(("~", "$"))
     if not a.value.startswith("/") and anywhere:
         effect = "is looked up in the working directory of each rank, and ignored if it is not there"

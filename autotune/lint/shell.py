@@ -1,9 +1,9 @@
 """Find the simple commands of a shell script, with the variables that are certain to reach each of them.
 
 Nothing is run, and no variable is replaced by its value. Commands are read in the order of the text. A
-variable reaches a later command if it is exported at the top level of the script; what is set inside a
-branch, a loop, a function or a subshell only may reach it. The grammar is tree-sitter's of bash, which
-continues after syntax errors.
+variable is certain to reach later commands if it is exported at the top level of the script. A variable that
+is set inside a branch, a loop, a function or a subshell may or may not reach them. Scripts are parsed with
+tree-sitter's grammar of bash, which allows the parser to continue after syntax errors.
 """
 
 import re
@@ -31,7 +31,7 @@ _ONLY_PERHAPS = frozenset(
     }.items()
     for construct in constructs
 ) | {"subshell", "pipeline"}
-"""Constructs whose commands need not run, or do not change the variables around them."""
+"""Constructs of the grammar whose commands may be skipped, or cannot change variables outside of them."""
 _SIMPLE = frozenset({"command", "declaration_command", "variable_assignment", "variable_assignments"})
 _NO_COMMANDS = frozenset({"comment", "file_redirect", "heredoc_start", "heredoc_body", "heredoc_end"})
 
@@ -39,7 +39,7 @@ _NO_COMMANDS = frozenset({"comment", "file_redirect", "heredoc_start", "heredoc_
 class Word(NamedTuple):
     """One word of a command, without its quotes."""
 
-    text: str  # An expansion stays as it is written (``$NAME``).
+    text: str  # The word; expansions are kept as they are written (``$NAME``).
     literal: bool = True  # Whether ``text`` is exact, without expansions.
 
 
@@ -47,7 +47,7 @@ class Value(NamedTuple):
     """The value of a shell variable."""
 
     word: Word
-    line: int  # Where the variable was set, counted from 1.
+    line: int  # Number of the line where the variable was set, counted from 1.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Call:
     sets: tuple[tuple[str, Word], ...]
     """Assignments in front of the command, or those of a declaration, as (name, value)."""
     environment: Mapping[str, Value]
-    """The variables that the script is certain to have exported before."""
+    """The variables that are certain to be exported before this command."""
     exports: bool = False
     """Whether the command exports what it sets, so that later programs see it."""
 
@@ -73,7 +73,7 @@ class Script:
     calls: list[Call] = field(default_factory=list)
     """The commands, in order."""
     environment: Mapping[str, Value] = field(default_factory=dict)
-    """The variables that are certain to be exported at the end."""
+    """The variables that are certain to be exported at the end of the script."""
     perhaps: set[str] = field(default_factory=set)
     """Names of variables that may be set or not, depending on the path that is taken."""
     exported: set[str] = field(default_factory=set)
@@ -84,7 +84,7 @@ class Script:
 
 @lru_cache(maxsize=1)
 def read(text: str) -> Script:
-    """Return the commands of a script; the result for the last one is kept, as it may be judged twice."""
+    """Return the commands of a script; the last result is cached, because a script may be checked twice."""
     reading = _Reading()
     reading.node(_parser().parse(text.encode()).root_node)
     return reading.script
@@ -108,7 +108,7 @@ class _Reading:
 
         Args:
             node: The node.
-            sure: Whether its commands run whichever path is taken.
+            sure: Whether the commands of the node run on every path through the script.
             part: Whether the node is part of a command or an assignment that is already read.
             depth: Number of nodes around this one.
         """
@@ -200,7 +200,7 @@ def _text(node: Node) -> str:
 
 
 def _pairs(nodes: Iterable[Node]) -> Iterator[tuple[str, Word]]:
-    """Yield (name, value) of the assignments among nodes; arrays and values that grow are not literal."""
+    """Yield (name, value) of the assignments among nodes; arrays and values set by ``+=`` are not literal."""
     for node in nodes:
         target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if node.type == "variable_assignment" and target is not None:
@@ -210,7 +210,7 @@ def _pairs(nodes: Iterable[Node]) -> Iterator[tuple[str, Word]]:
 
 
 def _word(node: Node, depth: int = 0) -> Word:
-    """Return the word that a node stands for, without quotes and escapes."""
+    """Return the word that a node represents, without quotes and escapes."""
     source = _text(node)
     match node.type:
         case "raw_string":

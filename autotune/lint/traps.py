@@ -1,4 +1,4 @@
-"""Interface for plugins that check files and variables of further libraries in ``lint``."""
+"""Define the interface of plugins by which ``lint`` checks files and variables of further libraries."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -11,32 +11,32 @@ from autotune.resources.plugins import offers, plugged
 from autotune.stacks.asked import Answer, Asked
 
 GROUP = "autotune.lint"
-"""Group of the plugins' entry points: each is named as a kind of file and refers to a subclass of
-``Traps``."""
+"""Group of the plugins' entry points. The name of an entry point is a kind of file, and the entry point
+refers to a subclass of ``Traps``."""
 
 
 class Traps:
-    """Finds what one library would ignore or misread; a plugin overrides the methods for its library."""
+    """Finds settings that one library would ignore or misread; a plugin overrides these methods."""
 
     prefixes: tuple[str, ...] = ()
     """Prefixes of the names of the library's variables."""
     known: Collection[str] = ()
-    """Variables of the library whose names look like those of a script's own variables."""
+    """Variables of the library whose names could be mistaken for those of a script's own variables."""
 
     def reads(self, path: PurePath, first: str) -> bool:
-        """Whether the library reads a file, by its path or its first line that is no comment (``first``)."""
+        """Whether the library reads a file, judging by its path and by ``first``, its first line of code."""
         return False
 
     def file(self, path: PurePath, text: str) -> Iterable[Finding]:
-        """Return the findings in a file of the library."""
+        """Return the findings in a file that the library reads."""
         return ()
 
     def environment(self, text: str) -> Mapping[str, str]:
-        """Return the variables that a file of the library sets for every job."""
+        """Return the environment variables that have the same effect as a file of the library."""
         return {}
 
     def variable(self, a: Assignment) -> Iterable[Finding]:
-        """Return the findings on one environment variable, which may be that of another library."""
+        """Return the findings on one environment variable, which may belong to another library."""
         return ()
 
     def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
@@ -51,17 +51,17 @@ class Traps:
         Args:
             last: Maps the name of each variable to its last assignment.
             texts: Contents of all files that are checked.
-            own_texts: Contents of those among the files that are the library's own.
+            own_texts: Contents of those of the files that the library reads.
         """
         return ()
 
 
 KINDS = (*("rules", "mca", "prte", "tune", "shell", "ucx", "environment"), *("csh", "recipe", "other"))
-"""Kinds of file that belong to this project, so that plugins cannot use their names."""
+"""Kinds of file that ``lint`` recognises without plugins; plugins cannot use these names."""
 
 
 def traps() -> Mapping[str, Traps]:
-    """Return the plugins by their kind of file; plugins that cannot be used are left out."""
+    """Return the usable plugins by their kind of file."""
     return _loaded()[0]
 
 

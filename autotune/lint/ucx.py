@@ -9,7 +9,7 @@ from autotune.lint.finding import Finding, Notes, likely_name
 from autotune.stacks.known import KNOWN
 
 COMMON: tuple[str, ...] = tuple(KNOWN["common"]["ucx"].split())
-"""Variables that are often set; a name similar to one of them counts as a misspelling."""
+"""Variables that are often set; a name that is similar to one of these counts as a misspelling."""
 
 _CONDITIONS = ("CPU vendor", "CPU model", "DMI board vendor", "Sys vendor", "Product name")
 """Keys of conditions on the machine in a section of ``ucx.conf`` (``ucs/config/parser.c``)."""
@@ -22,14 +22,14 @@ _ABOVE_ZERO = {
     "UCX_KEEPALIVE_INTERVAL": "inf turns the checks off",
     "UCX_KEEPALIVE_NUM_EPS": "1 or more; UCX_KEEPALIVE_INTERVAL = inf turns the checks off",
 }
-"""Maps each variable that must not be 0 (UCX 1.20.1 reports this as it starts) to a text on what to write."""
+"""Maps each variable for which UCX 1.20.1 refuses 0 to a text that says what to write instead."""
 
 _DEVICE_OF_IB = re.compile(r"(?:mlx[45]|hfi1|bnxt_re|irdma|efa|hns|rocep|rdmap)_?\w*")
-"""An RDMA device (of verbs) without a port number; no network interface has such a name."""
+"""Name of an RDMA device (of verbs) without a port number; no network interface has such a name."""
 _DEVICE = re.compile(r"[^\s=;:/]+(?::\d+)?|")
-"""A device of UCX: a network interface, or an RDMA device (of verbs) with its port number."""
+"""Name of a device of UCX: a network interface, or an RDMA device (of verbs) with its port number."""
 _NOT_JUDGED = re.compile(r"[*?\[\]{}'\"$]")
-"""Characters of patterns, which match devices, and of mistakes that other findings report."""
+"""Characters in patterns for device names, and in mistakes that other findings report."""
 _BEFORE_121 = re.compile(r"\bucx[-_/@=]+v?1\.(?:1?\d|20)(?!\d)", re.IGNORECASE)
 """Name of a UCX version that needs a port number after each RDMA device (openucx/ucx#11142)."""
 
@@ -68,7 +68,7 @@ def variables(
     Args:
         assigned: The assignments.
         installed: Names of all variables of the UCX that is installed here.
-        text: Content of the file that sets the variables; it may contain the version of UCX.
+        text: Content of the file that sets the variables; a version of UCX in the text is used.
     """
     findings = []
     for a in assigned:
@@ -100,14 +100,15 @@ def variables(
             unknown = [n for n in names if n and not _TRANSPORTS.fullmatch(n.partition(":")[0])]
             if unknown:
                 effect = f"UCX knows no transport {', '.join(unknown)}: it warns and leaves it out"
-                findings.append(a.finding(effect, "ucx_info -d lists them", sure=False))  # another build may
+                # Not sure, because another build of UCX may have the transport.
+                findings.append(a.finding(effect, "ucx_info -d lists them", sure=False))
     return findings
 
 
 def _devices(a: Assignment, *, wants_port: bool) -> Iterator[Finding]:
-    """Yield a finding if a list of devices contains something that cannot be the name of a device.
+    """Yield a finding if a list of devices contains an item that cannot be the name of a device.
 
-    UCX then warns, and does not use that network.
+    UCX prints a warning about such an item, and does not use the network that was meant.
     """
     parts = [part.strip() for part in a.value.removeprefix("^").split(",")]
     wrong = next((part for part in parts if not _DEVICE.fullmatch(part)), "")

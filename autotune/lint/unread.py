@@ -1,4 +1,4 @@
-"""Find settings in a form that the reader of scripts does not understand, which are therefore not checked."""
+"""Find settings that are not checked, because the reader of scripts does not understand their form."""
 
 import re
 from collections.abc import Container, Iterator
@@ -7,29 +7,28 @@ _NAME = r"(?P<name>(?:OMPI|PRTE|PMIX)_MCA_\w+|(?:UCX|UCC|NCCL|FI|I_MPI|MPIR_CVAR
 _UNKNOWN = r"[=\"']*\\?(?:\$|\{\{|`)"
 """Beginning of a value that a shell or a template fills in, so that it cannot be checked."""
 _WRITES = re.compile(r"\b(?:echo|printf|print|sed|cat|tee|awk|append)\b")
-"""A command that writes the text after it."""
+"""Command that writes the text behind the command."""
 _SETS = re.compile(rf"(?<![\w${{]){_NAME}=(?!{_UNKNOWN})")
-"""A setting inside a text; a text that only prints the value of a variable, as in ``NAME=$NAME``, does not
-match."""
+"""Setting inside a text; a text that prints the value of a variable (``NAME=$NAME``) does not match."""
 _PARAMETER = re.compile(r"(?<![\w-])--?mca[\s\"']+(?P<name>[a-z]\w+)[\s\"']+[^\s$\"']")
-"""A parameter among options of a launcher."""
+"""Parameter among the options of a launcher."""
 _ASSIGNS = re.compile(rf"^\s*(?:export\s+)?{_NAME}=(?!{_UNKNOWN})")
-"""A line that sets a variable, in a text that may be written to any file."""
+"""Line that sets a variable, in a text that may be written to any file."""
 _INTO_A_FILE = re.compile(r"(?<![0-9&])>>?\s*[\"']?(?![&\s])(?P<target>[^\s\"';&|)]+)|\btee\b|\s-i[\s.]")
 _NO_SETTINGS = re.compile(
     r"/dev/|\.(?:log|txt|out|err|csv|md|json|dat|tex|html)\b|(?i:log|out|result|report)"
 )
-"""Files that people read: logs and results."""
+"""Part of the path of a file that only people read, such as a log or a file of results."""
 _FILE = re.compile(r"(?P<name>(?:mca-params|ucx)\.conf)")
-"""A parameter file of a library."""
+"""Name of a parameter file of a library."""
 _COMMENT = re.compile(r"^\s*(?:#|--|//)")
 _PRINTS = re.compile(r"^\s*(?:echo|printf)\b[^>]*$")
 _OPTIONS = re.compile(r"-x|-c\b|\beval\b|^\s*\w+\+?=")
-"""A line with options of a launch, with a text that a shell runs, or with the value of a variable."""
+"""Line with options of a launch, with a text that a shell will run, or with the value of a variable."""
 
 
 def unread(text: str, read_names: Container[str]) -> Iterator[tuple[int, str]]:
-    """Yield (line, variable, parameter or file) of settings that the reader of a script did not find.
+    """Yield (line, name of the variable, parameter or file) of settings that the reader of a script missed.
 
     Args:
         text: Content of the script.

@@ -1,11 +1,13 @@
-"""Find values that a library refuses or misreads, by its declaration of the variable (``doctor --knobs``).
+"""Find values that a library refuses or misreads, by comparison with its declaration of the variable.
 
-The behaviour was observed on Open MPI 5.0.11 (``ompi_info``) and UCX 1.20.1 (``ucp_config_read``). Both read
-a number up to the first character that does not belong to it. Open MPI reads a word as 0 where it expects a
-number, and accepts its own words in lower case only. UCX accepts its words in any case, and requires a known
-unit after a size, a time or a bandwidth. MPICH 5.0.2 aborts unless a value is a whole number or one of its
-words, libfabric 2.5 reads a number as C does, and Intel MPI 2021.18 reports which numbers of algorithms it
-ignores.
+``doctor --knobs`` lists the declarations.
+
+The behaviour was observed on the libraries. Open MPI 5.0.11 (``ompi_info``) and UCX 1.20.1
+(``ucp_config_read``) read a number up to the first character that does not belong to it. Open MPI reads a
+word as 0 where it expects a number, and accepts words for values in lower case only. UCX accepts words in any
+case, and requires a known unit after a size, a time or a bandwidth. MPICH 5.0.2 aborts unless a value is a
+whole number or a word that it knows. libfabric 2.5 reads numbers as C does. Intel MPI 2021.18 prints which
+numbers of algorithms it ignores.
 """
 
 import re
@@ -31,11 +33,11 @@ _UNITS = {
         "a number with MBs, MB/s, MBps, Gbps, …; or",
     ),
 }
-"""Maps each kind of quantity in UCX to (its syntax, the beginning of a hint on how to write it)."""
+"""Maps each kind of quantity in UCX to (pattern of its values, beginning of a hint on how to write them)."""
 _MEANS_0 = (*_TRUE_FALSE[5:], "off")
-"""Words that people write for 0; where it expects a number, Open MPI reads them, like any word, as 0."""
+"""Words that people write for 0; Open MPI reads any word as 0 where it expects a number."""
 _SUFFIX = re.compile(rf"{_WHOLE.pattern}[kmg]?b?", re.IGNORECASE)
-"""Syntax of numbers in Open MPI."""
+"""Pattern of numbers in Open MPI."""
 
 
 _BOOL_OF_LIBFABRIC = ("1", "yes", "true", "on", "0", "no", "false", "off")
@@ -51,9 +53,9 @@ def values(a: Assignment, knob: Knob) -> Iterator[Finding]:
 
 
 def _is_wrong(value: str, knob: Knob) -> bool:
-    """Whether a value that the installed version refuses is certain to be refused by every version.
+    """Whether every version of the library is certain to refuse a value that the installed version refuses.
 
-    Another version may accept further words, but no misspelling of a known one.
+    Another version may accept further words, but it does not accept misspellings of known words.
     """
     return knob.kind is not KnobKind.ENUMERATOR or bool(likely_name(value.lower(), knob.allowed))
 
@@ -66,7 +68,7 @@ def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
         words = {word.lower() for word in knob.allowed} | ({"inf", "auto"} if knob.kind in _UNITS else set())
         if knob.kind in (KnobKind.INTEGER, KnobKind.REAL):
             words |= {"inf", "auto"}
-        if words & {"yes", "on"}:  # the variable is a boolean with a third word, such as ``try``
+        if words & {"yes", "on"}:  # a boolean with a third word, such as ``try``
             words |= {*_YES_NO, "maybe"}
         if part.lower() in words:
             continue

@@ -19,19 +19,19 @@ _GONE: Mapping[str, tuple[str, str]] = {
     "FI_SHM_SAR_THRESHOLD": ("libfabric 2.5 does not know it: it is silently ignored there", "leave it out"),
     "FI_EFA_SHM_MAX_MEDIUM_SIZE": ("libfabric has ignored it since 1.20", "leave it out"),
 }
-"""Maps each variable that current versions do not know to (text of what happens to it, what to write)."""
+"""Maps each variable that current versions do not know to (text of what happens, text of what to write)."""
 
 _ALGORITHM = re.compile(r"MVP_(\w+)_INTRA_ALGORITHM")
 _BESIDE = ("nb", "ccl", "pairwise_sendrecv_replace")
-"""Algorithms that MPICH has but that this program never tries: nonblocking, for accelerators, in place."""
+"""Algorithms of MPICH that tuning never tries because they are nonblocking, for accelerators or in place."""
 
 _OLD_INTEL = re.compile(
     r"(?:impi|intel-?mpi|parallel_studio_xe|compilers_and_libraries|\bintel)[-_/=]+(?:[45]\.|201[0-8])", re.I
 )
-"""Name of an Intel MPI version before 2019, which had other variables."""
+"""Name of an Intel MPI before version 2019, which had different variables."""
 
 _NEW_INTEL = re.compile(r"oneapi|(?:impi|intel-?mpi|\bintel)[-_/=@]+(?:2019|202\d)", re.I)
-"""Name of an Intel MPI version since 2019, which has today's variables."""
+"""Name of an Intel MPI of version 2019 or later, which has today's variables."""
 
 _LARGEST_INTEL = 2**31 - 1  # Largest number that Intel MPI can read.
 
@@ -50,7 +50,7 @@ def vendors(assigned: Sequence[Assignment], text: str = "") -> list[Finding]:
 
     Args:
         assigned: The assignments.
-        text: Content of the file that sets the variables; it may contain the version of a library.
+        text: Content of the file that sets the variables; versions of libraries in the text are used.
     """
     if _OLD_INTEL.search(text):
         assigned = [a for a in assigned if not a.name.startswith("I_MPI_")]
@@ -82,7 +82,7 @@ def beside(
 
 
 def _one(a: Assignment, new: bool) -> Iterator[Finding]:
-    """Yield the findings on one variable; ``new`` is whether the file names an Intel MPI since 2019."""
+    """Yield the findings on one variable; ``new`` says that the file names an Intel MPI of 2019 or later."""
     if a.name in _GONE:
         effect, remedy = _GONE[a.name]
         yield a.finding(f"{a.name}: {effect}", remedy, sure=new and a.name.startswith("I_MPI_"))

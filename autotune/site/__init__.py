@@ -1,4 +1,4 @@
-"""A whole site: a few jobs are measured, and their gains are extrapolated to jobs of other sizes.
+"""Tune a whole site: measure a few jobs, and extrapolate their gains to jobs of other sizes.
 
 Where the measurements are too few to predict a gain, the choice is left to the MPI library.
 

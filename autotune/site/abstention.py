@@ -1,12 +1,12 @@
-"""Decides where a predicted gain is too uncertain, so that the choice is left to the MPI library.
+"""Decide where a predicted gain is too uncertain, so that the choice is left to the MPI library.
 
-A shape (collective, nodes, ranks per node, message size) that was not measured gets a predicted choice where
-``gain - z·sd > 0``, with the expected gain and its standard deviation. The ``z`` is calibrated by *episodes*:
-the model is fitted to the jobs below one of the measured numbers of nodes, and tested on that number and all
-larger ones. So an episode extrapolates, as is necessary for the site's largest jobs. The ``z`` is the
-smallest one with which at most ``RISK`` of the predicted choices were slower than the default by more than
-``LOSS``, counting one more loss than was observed (as conformal selection and risk control do, see
-`docs/sources.md`).
+A shape is a collective, a number of nodes, a number of ranks per node and a message size. A shape that was
+not measured gets a predicted choice if ``gain - z·sd > 0``, where ``gain`` is the expected gain and ``sd``
+its standard deviation. The number ``z`` is calibrated by *episodes*: the model is fitted to the jobs below
+one of the measured numbers of nodes, and tested on the jobs with that number of nodes or more. So an episode
+extrapolates, as is necessary for the site's largest jobs. The ``z`` is the smallest number with which at most
+``RISK`` of the predicted choices were slower than the default by more than ``LOSS``. One more loss than was
+observed is counted (as conformal selection and risk control do, see `docs/sources.md`).
 """
 
 import math
@@ -20,13 +20,13 @@ from autotune.site.transfer import DEFAULT, Measured, Shape, Transfer, fitted
 RISK = 0.05  # Share of the predicted choices that may be slower than the default by more than ``LOSS``.
 LOSS = 0.05  # Relative slowdown against the library's default from which a choice counts as a loss.
 GRID = tuple(np.geomspace(1, 16, 17).round(3).tolist())
-"""Values of z that are tried. None is below 1, even where no loss was observed, because small jobs cannot
-show every loss of larger ones."""
+"""Values of z that are tried. All are at least 1, even where no loss was observed, because small jobs cannot
+show every loss that larger jobs would have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which setting to use at one shape that was not measured."""
+    """The choice for one shape that was not measured."""
 
     shape: Shape
     choice: str  # Name of the chosen setting; ``DEFAULT`` leaves the choice to the library.
@@ -47,7 +47,7 @@ Bounds = Mapping[Shape, Sequence[tuple[str, float, float]]]
 
 
 def bounds(model: Transfer, shapes: Sequence[Shape]) -> Bounds:
-    """Return the model's prediction for every choice at each shape, where the extrapolation is short enough.
+    """Return the model's prediction for every choice at each shape, if the extrapolation is short enough.
 
     From a job with n nodes, the model predicts up to n² nodes: as many doublings beyond the job as there are
     from one node to the job.
@@ -65,8 +65,8 @@ def bounds(model: Transfer, shapes: Sequence[Shape]) -> Bounds:
 def decide(predictions: Bounds, z: float | None) -> list[Decision]:
     """Return for each shape the choice with the largest lower bound of its gain, if that is positive.
 
-    The bound is ``z`` standard deviations below the expected gain. None: the accuracy of predictions is
-    unknown, so every choice is left to the library.
+    The bound is ``z`` standard deviations below the expected gain. If ``z`` is None, the accuracy of
+    predictions is unknown, and every choice is left to the library.
     """
     decisions = []
     for shape, choices in predictions.items():
@@ -105,9 +105,10 @@ def calibrated(tested: Iterable[Outcome]) -> float | None:
 def of_sample(sample: Sequence[tuple[Decision, bool]], z: float) -> float | None:
     """Return the smallest z that would have kept the losses of a job's predictions below the limit.
 
-    With this z and every larger one, at most ``RISK`` of the choices of the ``sample`` were losses, which had
-    been predicted with ``z`` before the job was measured. The result is not smaller than ``z``, and None if
-    too many were losses, whatever the value.
+    The choices in ``sample`` were predicted with ``z`` before the job was measured; each is paired with
+    whether it was a loss. With the returned value, and with any larger one, at most ``RISK`` of the choices
+    that would still have been predicted are losses. The result is at least ``z``; it is None if no value is
+    large enough.
     """
     smallest = None
     for threshold in sorted({z, *(value for value in GRID if value > z)}, reverse=True):
@@ -119,10 +120,10 @@ def of_sample(sample: Sequence[tuple[Decision, bool]], z: float) -> float | None
 
 
 def loss_removed(model: Transfer, decided: Iterable[Decision]) -> float:
-    """Return the gain to be expected from measuring shapes: the sum over the shapes, on the log scale.
+    """Return the gain that measuring the decided shapes is expected to bring: a sum of logarithms.
 
-    For each shape this is the largest value of E[(gain of a choice − gain of the decision)₊] over the
-    choices, the expected value of perfect information on that choice.
+    Each shape contributes the largest value of E[(gain of a choice − gain of the decision)₊] over all
+    choices. This is the expected value of perfect information on that choice.
     """
     from scipy.stats import norm
 

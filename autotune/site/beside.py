@@ -1,7 +1,7 @@
-"""Jobs of a site at the same time: each job's campaign runs in a child process, which ends with its parent.
+"""Run several jobs of a site at the same time, each job's campaign in a child process.
 
-The processes share only the configuration: each writes the journal of its own campaign. The next jobs are
-chosen from the journals once all processes have ended.
+A child process ends when its parent ends. The processes share only the configuration, and each writes the
+journal of its own campaign. The next jobs are chosen from the journals once all processes have ended.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A check that a site's exported files have the intended effect, with the number of ranks of each job."""
+"""Check that a site's exported files have the intended effect, with the number of ranks of each job."""
 
 import hashlib
 import json
@@ -20,8 +20,7 @@ from autotune.scenario import Scenario
 from autotune.scenario.whole_site import Job
 
 READ_BACK = "read_back.json"
-"""File in the directory of the exported files: their hash, and the check's result for each number of
-ranks."""
+"""File beside the exported files, with their hash and the result of the check for each number of ranks."""
 
 
 def read_back(
@@ -37,7 +36,7 @@ def read_back(
     the scenario of a job and the means to launch it.
 
     Returns:
-        The exit code: that of a finding if the files do not have the intended effect.
+        The exit code: ``FINDING`` if the files do not have the intended effect, otherwise ``WELL``.
     """
     digest, results = _digest(folder), dict[str, str]()
     stored = _stored_results(folder / READ_BACK)
@@ -57,12 +56,12 @@ def read_back(
         except StackError as exc:
             sys.stderr.write(f"{ranks} ranks: not read back: {exc}\n")
             continue
-        if proof is None and not sets_nothing(recommendation):  # no launch can apply files of these formats
+        if proof is None and not sets_nothing(recommendation):  # launches cannot apply these formats
             continue
         text = str(proof or "nothing is set: the library decides")
         sys.stdout.write(f"{ranks} ranks: {text}\n")
         if proof is not None and proof.refutes:
-            return int(ExitCode.FINDING)  # the proof stays in the directory of the files that it refutes
+            return int(ExitCode.FINDING)  # the proof is kept beside the files that it refutes
         if proof is None or proof.holds:
             results[str(ranks)] = text
             write_files({folder / READ_BACK: json.dumps({"files": digest, "said": results}, indent=1) + "\n"})

@@ -1,4 +1,4 @@
-"""Whole sites in ``tune``, ``plan``, ``measure``, ``status``, ``report`` and exports."""
+"""Make ``tune``, ``plan``, ``measure``, ``status``, ``report`` and exports work on whole sites."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Sites:
-    """Whole sites, for verbs of the core."""
+    """Implements the commands of the core for whole sites."""
 
     def tune(self, document: Mapping[str, Any], compose: "Compose", quiet: bool) -> int:
         from autotune.site.verb import tune_site

@@ -1,4 +1,4 @@
-"""One job-wide setting for all jobs of a site, and the jobs that gain from a setting of their own.
+"""Choose one job-wide setting for all jobs of a site, and find jobs that gain from a setting of their own.
 
 Place in the flow: the gains of each measured job under each setting → the common setting, and the exceptions.
 """
@@ -28,15 +28,19 @@ class Offered:
 def common(offers: Mapping[J, Mapping[S, Offered]], usual: S, candidates: Sequence[S]) -> S:
     """Return the setting with the largest sum of gains over all jobs, among those that slow no job.
 
-    The library's own setting ``usual`` is always allowed. A setting that ``offers`` lack for a job was not
-    measured on it.
+    The library's own setting ``usual`` is always allowed. If the offers of a job lack a setting, the setting
+    was not measured on that job, and is not allowed.
     """
     fit = [s for s in candidates if all(s in by and not by[s].loses for by in offers.values())]
     return max((usual, *fit), key=lambda s: sum(sum(by[s].gains) for by in offers.values()))
 
 
 def apart(offers: Mapping[J, Mapping[S, Offered]], common_setting: S, split_gain: float) -> dict[J, S]:
-    """Return each job whose mean gain is larger by ``split_gain`` under another setting, and that setting."""
+    """Return the jobs that need a setting of their own, each with that setting.
+
+    A job needs one if its mean gain under its best setting exceeds its mean gain under the common setting by
+    more than ``split_gain``.
+    """
     exceptions = {}
     for job, by_setting in offers.items():
         best = max(

@@ -1,11 +1,13 @@
-"""Expected seconds and node-hours of a site's jobs, a job being a number of nodes and of ranks on each.
+"""Estimate the seconds and node-hours of a site's jobs; a job is a number of nodes and of ranks on each node.
 
 The estimates follow from the launches of a few jobs that ``measure conf=site`` timed, and from the durations
-of the jobs that were measured so far.
+of the jobs that were measured so far. A per-size choice, such as the algorithm, is a set of values that can
+vary with the message size within a launch.
 
 A launcher starts itself, a daemon on each node and a process for each rank, so a launch takes ``a + b·nodes +
-c·ranks``. A call takes ``a + b·log₂(ranks) + c·ranks + d·(ranks on other nodes)``. This covers the steps of
-trees, and algorithms in which every rank sends to every other one, which take longer between nodes.
+c·ranks`` seconds. A call takes ``a + b·log₂(ranks) + c·ranks + d·(ranks on other nodes)``. The logarithm
+covers the steps of trees, and the other terms cover algorithms in which every rank sends to every other rank,
+which takes longer between nodes.
 """
 
 import math
@@ -42,7 +44,8 @@ class TimedLaunch:
     took_s: float  # Duration of the launch, in seconds.
     sampled_s: float  # Upper bound of the part of the launch that timed calls take, in seconds.
     calls_s: Mapping[str, Mapping[str, float]]
-    """Collective → message size in bytes → seconds that one call with each per-size choice takes in total."""
+    """Maps each collective and, below it, each message size in bytes to the seconds of one call with each
+    per-size choice, added up."""
 
     def __post_init__(self) -> None:
         """Raise a ``ValueError`` unless all durations are above zero."""
@@ -90,7 +93,7 @@ def read_starts(root: Path) -> dict[Job, TimedJob]:
 
 
 def cost_h(site: SiteDirectory, document: Mapping[str, Any], job: Job, launches: float = 0.0) -> float:
-    """Return the expected node-hours of some launches of a job; 0: all launches that remain."""
+    """Return the expected node-hours of ``launches`` of a job; 0 means all launches that remain."""
     finished = len(site.campaigns[job].history) if job in site.campaigns and not launches else 0
     remaining = max((launches or _launches(site, document, job[0])) - finished, 1.0)
     return remaining * job[0] * launch_s(site, document, job) / 3600
@@ -100,13 +103,14 @@ def launch_s(site: SiteDirectory, document: Mapping[str, Any], job: Job) -> floa
     """Return the expected mean duration of a launch of a job, in seconds.
 
     If ``measure conf=site`` was run, the duration is estimated from nodes, ranks and calls, and multiplied by
-    the mean ratio of measured to estimated durations of the jobs so far. Else it is extrapolated from the
-    durations of the jobs so far. Before any job was measured, it is the planned duration.
+    the mean ratio of measured to estimated durations of the jobs so far. Otherwise the duration is
+    extrapolated from the durations of the jobs so far or, if no job was measured yet, is the planned
+    duration.
     """
     took = {other: [o.duration_s for o in one.history if o.ok] for other, one in site.campaigns.items()}
     means = {other: fmean(durations_s) for other, durations_s in took.items() if durations_s}
     started = read_starts(site.path)
-    if means and len(started) < 2:  # a single job says nothing about others
+    if means and len(started) < 2:  # one timed job cannot be extrapolated
         return duration_s(means, job)
     logs = [math.log(mean_s / _planned_s(started, document, other)) for other, mean_s in means.items()]
     return _planned_s(started, document, job) * math.exp(fmean(logs or [0.0]))
@@ -124,8 +128,8 @@ def sweep_s(started: Starts, document: Mapping[str, Any], job: Job) -> dict[tupl
 def _planned_s(started: Starts, document: Mapping[str, Any], job: Job) -> float:
     """Return the mean duration of a job's planned launches in seconds, from the timed launches of other jobs.
 
-    Without timed launches the assumption is that a start takes ``START_S`` and that the timed calls use up
-    the probe's whole budget.
+    If no launches were timed, a start is assumed to take ``START_S``, and the timed calls of a launch are
+    assumed to take the probe's whole time limit.
     """
     untouched, verified, sweeps = _kinds(document, job[0])
     has_other_loop = document["verify"]["other_loop"] != "ignored" and document["probe"]["sync"] == "barrier"
@@ -150,7 +154,7 @@ def _planned_s(started: Starts, document: Mapping[str, Any], job: Job) -> float:
 def sampled_s(once_s: float, probe: Mapping[str, Any], budget: float = 1.0) -> float:
     """Return an upper bound of the seconds that the timed calls of a launch take.
 
-    One call of each takes ``once_s`` in all; ``budget`` is a factor on the probe's budget of seconds.
+    ``once_s`` is the total of one call of each kind in seconds; ``budget`` multiplies the probe's time limit.
     """
     return min(budget * float(probe["budget_s"]), int(probe["max_samples"]) * once_s)
 
@@ -158,7 +162,8 @@ def sampled_s(once_s: float, probe: Mapping[str, Any], budget: float = 1.0) -> f
 def _starts_s(timed_launches: Mapping[Job, TimedLaunch]) -> dict[Job, float]:
     """Return how many seconds of each job's launch are not spent in calls: at least half of the launch.
 
-    Medians of few calls may exceed their mean, so that the plain difference could be too small.
+    The lower limit is needed because the median of few calls may exceed their mean, so that subtracting the
+    calls would leave too little.
     """
     common, starts_s = _common(timed_launches), dict[Job, float]()
     for job, launch in timed_launches.items():
@@ -168,7 +173,7 @@ def _starts_s(timed_launches: Mapping[Job, TimedLaunch]) -> dict[Job, float]:
 
 
 def _common(timed_launches: Mapping[Job, TimedLaunch]) -> set[tuple[str, int]]:
-    """Return the calls that were timed on every job; the time of all others counts as a part of the start."""
+    """Return the calls that were timed on every job; all other calls count as part of the start."""
     return set.intersection(*(set(launch.calls) for launch in timed_launches.values()))
 
 
@@ -187,9 +192,9 @@ def _calls_s(
 def sizes_within(document: Mapping[str, Any], job: Job) -> tuple[int, ...]:
     """Return the sizes of the communicators that a job measures.
 
-    If the scenario names sizes, these are measured. Else a job measures the communicator of all its ranks. If
-    ``site.within`` is set and the library's rules distinguish communicators by size, it also measures those
-    smaller sizes that no smaller job measures; the first size is then that of the whole job.
+    If the scenario names sizes, these are measured. Otherwise a job measures the communicator of all its
+    ranks, which comes first in the result. If ``site.within`` is set and the library's rules distinguish
+    communicators by size, the job also measures those smaller sizes that no smaller job measures.
     """
     if named_sizes := document["cluster"]["comm_sizes"]:
         return tuple(named_sizes)
@@ -216,9 +221,9 @@ def hours(document: Mapping[str, Any]) -> float:
 
 
 def _launches(site: SiteDirectory, document: Mapping[str, Any], nodes: int) -> float:
-    """Return the mean number of launches of complete jobs of this kind (on one node, or on several).
+    """Return the mean number of launches of complete jobs of the same kind (on one node, or on several).
 
-    Before any such job is complete, it is the planned number.
+    Before any such job is complete, the planned number is returned.
     """
     alike = [job for job in site.campaigns if site.is_complete(job) and (job[0] > 1) == (nodes > 1)]
     if not alike:
@@ -227,17 +232,17 @@ def _launches(site: SiteDirectory, document: Mapping[str, Any], nodes: int) -> f
 
 
 def _kinds(document: Mapping[str, Any], nodes: int) -> tuple[int, int, int]:
-    """Return the planned numbers of launches: with the library's defaults, to verify, and to search."""
+    """Return the planned numbers of launches with the library's defaults, to verify, and to search."""
     budget, verify = document["budget"], document["verify"]
     searched = max(budget["launches"], 1)
     untouched = min(document["baseline"]["launches"], max(1, searched // 3))
     sweeps = max(searched - untouched, 0)
-    if document["proposer"]["name"] == "grid":  # the grid ends with its last point
+    if document["proposer"]["name"] == "grid":  # this proposer stops after its last point
         space = space_of(document)
         still = moot(space, nodes) | (document["fix"] or {}).keys()
         sweeps = min(sweeps, math.prod(len(p.values) for p in space.job if p.name not in still))
     # In a heat (launches that are alive at once) the library with its defaults runs beside each sweep, and
-    # beside itself. Whether the launcher can do that is known only after a launch, so it is assumed.
+    # beside itself. Whether the launcher can run heats is known only after a launch, so that is assumed here.
     modelled = (document["simulate"] or {}).get("at_once", True)
     heats = document["launch"]["heats"] and modelled and document["probe"]["sync"] == "barrier"
     heats_untouched = untouched + sweeps if heats else 0
@@ -269,7 +274,7 @@ def _by_others(
         return durations.get(job, next(iter(durations.values())))
     design = np.array([terms(*known) for known in durations]) / np.array([*durations.values()])[:, None]
     lengths = np.linalg.norm(design, axis=0)
-    lengths[lengths == 0] = 1  # all jobs are on one node
+    lengths[lengths == 0] = 1  # a column is zero if all jobs are on one node
     coefficients, _ = nnls(design / lengths, np.ones(len(design)))
     return float(np.dot(terms(*job), coefficients / lengths))
 
@@ -277,8 +282,8 @@ def _by_others(
 def timed(jobs: tuple[Job, ...]) -> list[Job]:
     """Return at most four jobs, ascending, whose launches are timed to extrapolate to all other jobs.
 
-    These are the smallest job, and on each of the three smallest numbers of nodes the job with most ranks a
-    node.
+    These are the smallest job and, for each of the three smallest numbers of nodes, the job with most ranks
+    on a node.
     """
     largest = {nodes: (nodes, ppn) for nodes, ppn in sorted(jobs)}
     return list(dict.fromkeys((jobs[0], *[largest[nodes] for nodes in sorted(largest)[:3]])))

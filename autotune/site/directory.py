@@ -1,7 +1,9 @@
-"""The directory of a site: what the user asked for, a campaign for each job, and what follows from all.
+"""Read the directory of a site: the user's request, a campaign for each job, and the conclusions from these.
 
 A site is a cluster that is tuned as a whole. A job is a number of nodes with a number of ranks on each. A
-setting is a set of changes from the library's defaults that hold for a whole job.
+setting is a set of changes from the library's defaults that hold for a whole job. A per-size choice, such as
+the algorithm, can vary with the message size. A shape is a collective, a job and a message size. The loaded
+machine is the machine while other work, the command ``site.under_load``, runs.
 """
 
 import math
@@ -46,7 +48,7 @@ class Sample:
     """The predictions for one job. They are saved before the job is measured, so that they can be tested."""
 
     job: Job
-    z: float  # How many standard deviations of its error the expected gain of a predicted choice exceeded.
+    z: float  # Each predicted gain exceeded this number of its standard deviations.
     predicted: tuple[Decision, ...]
 
     def __post_init__(self) -> None:
@@ -57,12 +59,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class SiteDirectory:
-    """A site: what the user asked for (``wishes``), the campaigns of its jobs, and what follows from them."""
+    """A site: the user's request (``wishes``), the campaigns of its jobs, and the conclusions from them."""
 
     path: Path
     wishes: Wishes
     campaigns: Mapping[Job, CampaignDirectory]  # Campaigns of all jobs begun so far.
-    sample: Sample | None = None  # None: no predictions were saved to be tested yet.
+    sample: Sample | None = None  # Predictions to be tested; None if none were saved yet.
     loads: Mapping[Job, Loads] = field(default_factory=dict)  # Results on the loaded machine.
 
     @property
@@ -98,7 +100,7 @@ class SiteDirectory:
 
     @cached_property
     def settings(self) -> tuple[Point, ...]:
-        """Return each different setting that some job recommends; the first is that of the defaults."""
+        """Return the different settings that jobs recommend; the first is that of the library's defaults."""
         changes = (self._changes(job, one.point) for job, one in self.recommended.items())
         return tuple(dict.fromkeys((Point(), *changes)))
 
@@ -108,13 +110,13 @@ class SiteDirectory:
         return space.changes(point).restricted(space.job_wide)
 
     def _settings_meaning(self, job: Job, changes: Point) -> list[Point]:
-        """Return those of the site's settings that have exactly these changes as their effect on a job."""
+        """Return the settings of the site whose effect on a job is exactly ``changes``."""
         parameters = self.campaigns[job].about.space.job_wide
         return [setting for setting in self.settings if setting.restricted(parameters) == changes]
 
     @cached_property
     def choices(self) -> dict[str, Point]:
-        """Map the name of every per-size choice that was measured to its values, such as the algorithm."""
+        """Return the values of every per-size choice that was measured, by the name of the choice."""
         cells = (e.cell for c in self.campaigns.values() for o in c.history for e in o.usable)
         swept = {cell.choice for cell in cells if cell.choice}
         return {_choice_name(setting, choice): choice for choice in swept for setting in self.settings}
@@ -141,7 +143,7 @@ class SiteDirectory:
 
     @property
     def sampled_job(self) -> Job | None:
-        """Return the job that was measured only to test its predictions; None if there is none."""
+        """Return the job that was measured only to test the predictions for it; None if there is none."""
         if self.sample is None or self.sample.job not in self.campaigns:
             return None
         launches = self.campaigns[self.sample.job].about.scenario.budget.launches
@@ -160,9 +162,10 @@ class SiteDirectory:
     def recommended(self) -> dict[Job, Recommendation]:
         """Return the recommendation of each job by itself, whatever the other jobs need.
 
-        If the fastest setting of a job slows calls that were not tuned, the fastest harmless setting takes
-        its place, or the defaults if there is none. With ``site.setting=best`` the fastest setting is
-        recommended in any case. Rules for calls that were slower on the loaded machine are left out.
+        If the fastest setting of a job slows calls that were not tuned, the fastest setting that slows none
+        is recommended instead, or the defaults if there is no such setting. With ``site.setting=best`` the
+        fastest setting is recommended in any case. Rules for calls that were slower on the loaded machine are
+        left out.
         """
         kind = ChoiceKind.RECOMMENDED if self.wishes.setting == "best" else ChoiceKind.HARMLESS
         choices = {job: self._concluded[job].choice(kind) for job in self.best}
@@ -220,9 +223,10 @@ class SiteDirectory:
         }
 
     def _loses(self, job: Job, recommendation: Recommendation) -> bool:
-        """Return whether a recommendation is slower on the loaded machine, in verification, or in the search.
+        """Return whether a recommendation was slower than the defaults in any of a job's comparisons.
 
-        If its verification was conclusive, only the loaded machine counts.
+        These are the comparison on the loaded machine and, unless a verification of the recommendation was
+        conclusive, the verifications and the search.
         """
         if (result := self.under_load(job, recommendation)) and result.refused:
             return True
@@ -237,8 +241,8 @@ class SiteDirectory:
     def common(self) -> Point:
         """Return the setting of the files for all jobs.
 
-        It gains most over all jobs together and slows none of them. Only settings that rules can restrict to
-        the measured calls are allowed.
+        The setting has the largest gain over all jobs together and slows none of them. Only settings that
+        rules can restrict to the measured calls are allowed.
         """
         offers, others = self.offered.values(), self.settings[1:]
         expressible = [s for s in others if all(s in by and site_rules.by_rules(by[s]) for by in offers)]
@@ -248,8 +252,8 @@ class SiteDirectory:
     def separate(self) -> dict[Job, Recommendation]:
         """Return the recommendations of the jobs that get files of their own.
 
-        A job gets its own files if another setting gains more on it than the common setting, by over
-        ``site.split_gain``.
+        A job gets its own files if its gain under another setting exceeds its gain under the common setting
+        by more than ``site.split_gain``.
         """
         settings = apart(self._offered_gains, self.common, math.log1p(self.wishes.split_gain))
         return {job: self._for_files(self.offered[job][setting]) for job, setting in settings.items()}
@@ -275,7 +279,7 @@ class SiteDirectory:
 
     @cached_property
     def z(self) -> float | None:
-        """Return how many standard deviations of its error a predicted gain has to exceed.
+        """Return the number of its standard deviations that a predicted gain has to exceed.
 
         The result is None if nothing may be predicted: too few predictions could be tested, or too many of
         them turned out wrong.
@@ -299,7 +303,7 @@ class SiteDirectory:
 
     @property
     def sample_text(self) -> str:
-        """Return a text on how the saved predictions proved and what follows; empty if none were saved."""
+        """Return a text on how many saved predictions were wrong, and the effect; empty if none are saved."""
         if self.sample is None:
             return ""
         lost, z, job = sum(lost for _, lost in self.sample_outcomes), self.sample.z, self.sample.job

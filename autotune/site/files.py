@@ -1,4 +1,4 @@
-"""The recommendation for the files that all jobs of a site have in common."""
+"""Make the recommendation for the files that all jobs of a site have in common."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -38,7 +38,8 @@ def recommendation_of(site: SiteDirectory) -> Recommendation:
             f"{site.path}: its jobs ran on {' and on '.join(stacks)}",
             "ids and defaults differ between versions: another campaign.dir for each",
         )
-    # If a job has no rules, all calls on as many ranks are left to the library: rules know no nodes.
+    # Rules do not distinguish numbers of nodes. So if one job has no rules, calls on its number of ranks are
+    # left to the library in all jobs.
     unmeasured = predicted_rules(site.decided, site.choices, one_row, aside)
     unmeasured = unmeasured if wishes.predicted else dict.fromkeys(unmeasured, ())
     within = {job: site.campaigns[job].about.scenario.cluster.comm_sizes for job in jobs}
@@ -59,7 +60,7 @@ def recommendation_of(site: SiteDirectory) -> Recommendation:
         checked=Checked.UNFINISHED if predicted else next(iter(doubts), first.provenance.checked),
         parts=tuple(map(_part, parts)),
     )
-    # Where a job-wide setting disabled coll_han, the rules now have the same effect, so none is needed.
+    # If a job-wide setting disabled coll_han, the rules now have that effect, and the setting is left out.
     point = Point.of(site.first.about.space.untouched if aside else first.point)
     gains = tuple(gain for part in parts for gain in part.gains)
     return Recommendation(point, exact(rules) if stack_dialect.by_ranks else rules, gains, provenance)
@@ -72,7 +73,7 @@ def _common_rules(
     predicted: Mapping[Shape, Sequence[Rule]],
     one_row: Collection[str],
 ) -> tuple[Rule, ...]:
-    """Return the rules on which all jobs agree, also in smaller communicators ``within`` the jobs."""
+    """Return the rules on which all jobs agree; ``within`` contains the smaller communicators of each job."""
     tables: dict[tuple[str, int], list[Sequence[Rule]]] = {}
     for job, recommendation in jobs.items():
         sizes = {job[0] * job[1], *within[job], *(rule.comm_size for rule in recommendation.rules)}
@@ -85,13 +86,13 @@ def _common_rules(
 
 
 def _part(recommendation: Recommendation) -> Part:
-    """Return which campaign a recommendation comes from, for the record in a merged recommendation."""
+    """Return the campaign that a recommendation comes from, for the record in a merged recommendation."""
     tables = dict.fromkeys((rule.collective, rule.comm_size) for rule in recommendation.rules)
     source = recommendation.provenance
     return Part(source.campaign, source.date, source.nodes, tuple(tables))
 
 
 def _scopes(parts: Iterable[Recommendation]) -> str:
-    """Return which programs settings are meant for that make other calls slower, after a semicolon."""
+    """Return a text, with a semicolon before each part, on the scope of settings that slow other calls."""
     names = dict.fromkeys(recommendation.scope for recommendation in parts if slower(recommendation.others))
     return "".join(f"; {scope}" for scope in names)

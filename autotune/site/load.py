@@ -1,8 +1,9 @@
-"""Comparison of a site's settings with the defaults while other work, the command ``site.under_load``, runs.
+"""Compare a site's settings with the defaults while other work, the command ``site.under_load``, runs.
 
 A setting that is best on an idle machine can be the worst on a loaded one. Launches of the setting and of the
-library's defaults alternate while the command runs. Where the setting is slower, by the criterion of the
-verification, or where its launches fail more often, the choice is left to the library.
+library's defaults alternate while the command runs. A slot is a collective, a communicator size and a message
+size. In slots where the setting is slower, by the criterion of the verification, or its launches fail more
+often, the choice is left to the library.
 """
 
 import math
@@ -25,7 +26,7 @@ from autotune.verification.kept_rules import kept_rules
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.text import size_text
 
-UNDER_LOAD = "under_load.json"  # File in a job's directory with the results of each job-wide setting.
+UNDER_LOAD = "under_load.json"  # File in a job's directory with the results of its settings under load.
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +43,18 @@ class LoadedSlot:
 class UnderLoad:
     """The results of one job-wide setting and its rules on the loaded machine."""
 
-    setting: str  # The values that the setting changes for the whole job, as text; empty: it has only rules.
+    setting: str  # The values changed for the whole job, as text; empty if there are only rules.
     slots: tuple[LoadedSlot, ...]
     took_s: float  # Duration of all launches together, in seconds.
 
     @property
     def lost(self) -> frozenset[Slot]:
-        """Return the slots at which the setting was slower, or may have been."""
+        """Return the slots at which the setting was slower than the defaults, or may have been."""
         return frozenset(s.slot for s in self.slots if s.lost)
 
     @property
     def refused(self) -> bool:
-        """Whether the setting is refused as a whole: leaving out rules would not undo job-wide changes."""
+        """Whether the whole setting is refused, because leaving out rules does not undo job-wide changes."""
         return bool(self.setting and self.lost)
 
 
@@ -73,8 +74,9 @@ def compare_under_load(
 ) -> UnderLoad:
     """Compare a job's recommendation with the library's defaults while a shell command loads the machine.
 
-    ``setting`` are the values that it changes for the whole job, as text. The section ``verify`` of the
-    scenario says how many launches are made; ``folder`` is for their files and the output of the command.
+    ``setting`` is a text of the values that the recommendation changes for the whole job. The section
+    ``verify`` of the scenario says how many launches are made. The files of the launches and the output of
+    the command are written to ``folder``.
 
     Raises:
         CampaignError: the command ended by itself, or no launches of both sides could be compared.
@@ -119,7 +121,7 @@ def without_lost_rules(
 ) -> Recommendation:
     """Return a recommendation without its rules for the slots at which it was slower on the loaded machine.
 
-    The tables of collectives in ``one_row`` have a single row, for all message sizes.
+    Each collective in ``one_row`` has a single rule for all message sizes.
     """
     if result is None or result.refused or not result.lost:
         return recommendation
@@ -136,7 +138,7 @@ def without_lost_rules(
 
 
 def load_text(result: UnderLoad) -> str:
-    """Return a text on the slots where a setting was slower under load, with both speed-ups there."""
+    """Return a text with the slots where a setting was slower under load, and both speed-ups there."""
     if not result.lost:
         return f"under load none of {len(result.slots)} slots loses"
     texts = []

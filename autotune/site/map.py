@@ -1,4 +1,4 @@
-"""The map of a site's gains as an HTML page, with a table (message sizes × nodes) for each collective."""
+"""Draw the map of a site's gains as an HTML page, with a table of message sizes × nodes per collective."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,16 +6,16 @@ from html import escape
 
 from autotune.views.text import size_text
 
-_STRONGEST = 2.0  # Gain (default / tuned) that is drawn in full colour.
+_STRONGEST = 2.0  # Speed-up (default / tuned time) that is drawn in full colour.
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;margin:.5rem 2rem 1.5rem 0;display:inline-table;vertical-align:top}
 caption{text-align:left;font-weight:600}td,th{border:1px solid #ccc;padding:.2rem .6rem;text-align:right}
 .key{display:inline-block;width:1.6rem;height:1rem;border:1px solid #ccc;vertical-align:middle}"""
 
 Mapped = tuple[str, int, int, int, float, bool]
-"""(Collective, nodes, ranks on a node, bytes, default / tuned time, whether predicted). A ratio of 1 means
-that the choice is left to the library."""
-Gain = tuple[float, bool]  # Default / tuned, and whether it was predicted.
+"""(Collective, nodes, ranks on a node, bytes, default time / tuned time, whether predicted). A ratio of 1
+means that the choice is left to the library."""
+Gain = tuple[float, bool]  # (Default time / tuned time, whether predicted).
 
 
 def site_page(title: str, remarks: Sequence[str], cells: Iterable[Mapped]) -> str:

@@ -1,4 +1,4 @@
-"""The choice of the job that a site measures next, given the results so far, and a job's configuration."""
+"""Choose the job of a site that is measured next, from the results so far, and make its configuration."""
 
 import math
 import os
@@ -18,7 +18,7 @@ from autotune.site.directory import SAMPLED, SiteDirectory, job_folder, read_sit
 from autotune.structure import Document
 
 _FIRST = 2
-"""How many different numbers of nodes are measured before others are predicted: one alone shows no trend."""
+"""Number of different node counts to measure before others are predicted; one alone shows no trend."""
 
 
 def upcoming(site: SiteDirectory, document: Mapping[str, Any], attempted: Collection[Job]) -> dict[Job, str]:
@@ -43,7 +43,7 @@ def _following(
     """Return the job to measure next, beside the jobs ``neighbours``, and the reason; None if there is none.
 
     Jobs that were begun come first. Then the smallest jobs follow until two numbers of nodes were measured.
-    From then on it is the job whose measurement is expected to gain most for its node-hours.
+    From then on, the job whose measurement is expected to gain most for its node-hours is next.
     """
     others = (job for job in site.wishes.jobs if job not in {*attempted, *neighbours})
     remaining = [job for job in others if not site.is_complete(job)]
@@ -54,7 +54,7 @@ def _following(
         return None
     if len({nodes for nodes, _ in (*site.campaigns, *neighbours)}) < _FIRST:
         return candidates[0], "small jobs come first"
-    if not site.measured:  # only jobs that are needed in any case are added before the first results
+    if not site.measured:  # without results, only jobs that are needed anyway
         return None if neighbours else (candidates[0], "small jobs come first")
     decisions = {job: site.decided_for(job) for job in candidates}
     value = {job: loss_removed(site.model, decisions[job]) for job in candidates}
@@ -68,7 +68,7 @@ def _fits(site: SiteDirectory, document: Mapping[str, Any], job: Job, neighbours
     """Return whether the remaining node-hours and the nodes suffice for a job beside the jobs ``neighbours``.
 
     Unless predictions were tested already, the node-hours also have to suffice for the two launches that test
-    them. The number of nodes is that of the site's largest job.
+    them. The site is assumed to have as many nodes as its largest job.
     """
     jobs = (job, *neighbours)
     predicted = [one for one in site.predicted_jobs if one not in jobs] if site.sample is None else []
@@ -81,10 +81,10 @@ def _fits(site: SiteDirectory, document: Mapping[str, Any], job: Job, neighbours
 def allowed_h(
     site: SiteDirectory, document: Mapping[str, Any], job: Job, neighbours: Collection[Job] = ()
 ) -> float:
-    """Return the node-hours that a job may use in total: those that it has used, and a share of the rest.
+    """Return the node-hours that a job may use in total: what it has used, and a share of what is left.
 
-    The remaining node-hours are divided between the job and those that run at the same time, in proportion to
-    their expected costs.
+    The remaining node-hours are divided between this job and the jobs that run at the same time, in
+    proportion to their expected costs.
     """
     used_h = 0.0
     if job in site.campaigns and job != site.sampled_job:
@@ -96,8 +96,8 @@ def allowed_h(
 def cut_short(earlier: SiteDirectory, later: SiteDirectory, job: Job, neighbours: Collection[Job]) -> bool:
     """Return whether a job ended because its share of the node-hours was used up.
 
-    Such a job may continue if the jobs beside it have not used all of their shares; ``neighbours`` are all
-    that ran at the same time, including this one. A job that made no launch does not count.
+    Such a job may continue if the jobs beside it have not used all of their shares. ``neighbours`` are all
+    jobs that ran at the same time, including this job. The result is False if the job made no launch.
     """
     campaign = later.campaigns.get(job)
     if len(neighbours) < 2 or campaign is None or campaign.state is not State.INTERRUPTED:
@@ -140,7 +140,7 @@ def check_largest(document: Mapping[str, Any], compose: Compose, site: SiteDirec
 
 
 def wishes_of(document: Mapping[str, Any]) -> Wishes:
-    """Return which jobs and limits a configuration asks for, and check its other keys as those of one job.
+    """Return the jobs and limits that a configuration asks for; check its other keys as those of one job.
 
     Raises:
         ScenarioError: a key is unknown, a value is not allowed, or a call needs more memory than a node has.

@@ -1,4 +1,4 @@
-"""``plan conf=site`` and ``measure conf=site``: the expected cost of a site's jobs before they are run."""
+"""Implement ``plan conf=site`` and ``measure conf=site``, which estimate the cost of a site's jobs."""
 
 import json
 import math
@@ -42,8 +42,8 @@ def plan_site(
 ) -> int:
     """Print the jobs of a site, the node-hours of each, and which of them the budget pays for.
 
-    The plan goes from small jobs to large ones. The real order is decided while the jobs are measured. The
-    node-hours of all jobs are appended to ``planned``, as both lower and upper end.
+    The plan goes from small jobs to large jobs; the real order is decided while the jobs are measured. The
+    node-hours of all jobs are appended to ``planned``, twice: as the lower and the upper end of an interval.
 
     Raises:
         ScenarioError: the configuration asks for something that is not allowed.
@@ -77,7 +77,7 @@ def plan_site(
 
 
 def _calls_text(calls_s: Mapping[tuple[str, int], float], wishes: Wishes) -> str:
-    """Return a line on how many seconds one call with each per-size choice takes on the largest job."""
+    """Return a line with the total seconds of one call with each per-size choice on the largest job."""
     by_collective: dict[str, dict[int, float]] = defaultdict(dict)
     for (collective, size), seconds in calls_s.items():
         by_collective[collective][size] = seconds
@@ -95,7 +95,8 @@ def _calls_text(calls_s: Mapping[tuple[str, int], float], wishes: Wishes) -> str
 def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
     """Time launches of a few small jobs, from which ``plan conf=site`` estimates the durations of all jobs.
 
-    One launch uses the library's defaults, others time every per-size choice.
+    One launch of each job uses the library's defaults; the others time every per-size choice, such as the
+    algorithm.
 
     Raises:
         CampaignError: a launch failed.
@@ -107,7 +108,7 @@ def measure_site(document: Mapping[str, Any], compose: Compose) -> int:
 
         def observed(point: Point | None, job: Job = job) -> Observation:
             job_keys, folder = job_document(document, root, job), make_empty(root / "start")
-            # Smaller communicators are left out: their calls take as long as those of smaller jobs.
+            # Smaller communicators are left out, because their calls take as long as calls of smaller jobs.
             job_keys["cluster"] |= {"comm_sizes": []}
             # Examining the nodes needs files in the campaign's directory.
             job_keys["campaign"] |= {"dir": str(folder)}

@@ -1,7 +1,7 @@
-"""The rules of all jobs of a site as one table. A rule selects the algorithm for a range of message sizes.
+"""Merge the rules of all jobs of a site into one table; a rule is an algorithm for a range of message sizes.
 
 The table changes only calls that were measured and, with ``site.predicted=true``, calls that were predicted.
-Some collectives (``one_row``) have tables of a single row, for all message sizes.
+For some collectives, ``one_row``, a table can have only one rule, for all message sizes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,8 +21,8 @@ def predicted_rules(
 ) -> dict[Shape, tuple[Rule, ...]]:
     """Return the rules of jobs that were not measured, from the decisions at every message size.
 
-    The keys are shapes (collective, nodes, ranks per node) whose message size is 0, as a rule has its own
-    sizes.
+    The keys are shapes (collective, nodes, ranks per node) with a message size of 0, because each rule states
+    its own message sizes.
 
     Args:
         decided: The decisions at every message size of these jobs.
@@ -52,8 +52,9 @@ def predicted_rules(
 def merged_rules(tables: Sequence[Sequence[Rule]], one_row: Iterable[str] = ()) -> tuple[Rule, ...]:
     """Merge the rules of several jobs for one collective and communicator size.
 
-    Where the jobs' rules differ, the choice is left to the library: rules do not distinguish 32 ranks on four
-    nodes from 32 on one. Those of collectives in ``one_row`` are dropped if the jobs differ at any size.
+    At message sizes where the jobs' rules differ, the choice is left to the library, because rules do not
+    distinguish 32 ranks on four nodes from 32 ranks on one. For collectives in ``one_row``, all rules are
+    dropped if the jobs differ at any message size.
     """
     rows = [rule for table in tables for rule in table]
     if not rows:
@@ -73,8 +74,8 @@ def merged_rules(tables: Sequence[Sequence[Rule]], one_row: Iterable[str] = ()) 
 def by_rules(recommendation: Recommendation) -> bool:
     """Return whether rules alone can express a recommendation.
 
-    They can if the recommendation sets nothing for the whole job, or only the priority of ``coll_han``. Any
-    other job-wide setting would also change the calls that were not measured.
+    The result is True if the recommendation sets nothing for the whole job, or only the priority of
+    ``coll_han``. Any other job-wide setting would also change the calls that were not measured.
     """
     source = recommendation.provenance
     job_wide = {name for name, _ in source.env} - {name for name, _ in source.both_sides}
@@ -107,9 +108,9 @@ def handing_over(recommendation: Recommendation, one_row: Collection[str]) -> Re
 def _handed_over(
     table: Sequence[Rule], collective: str, ranks: int, sizes: Collection[int], one_row: Collection[str]
 ) -> list[Rule]:
-    """Return the rules of one collective and communicator size, by which ``coll_han`` passes the calls on.
+    """Return rules of one collective and communicator size by which ``coll_han`` passes the calls on.
 
-    They apply to message sizes close to those that were measured; others are left to the library.
+    The rules apply to message sizes close to the measured ones; all other sizes are left to the library.
     """
     if collective in one_row or not sizes:
         return [han.handed_over(rule) for rule in table or [Rule(collective, ranks, 0, Point())]]
@@ -137,7 +138,7 @@ def exact(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def _without_repeats(rows: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Return the rows without those that repeat the choice of the row before; empty if none sets anything."""
+    """Drop rows that repeat the choice of the row before them; return no rows if none sets anything."""
     rules: list[Rule] = []
     for row in rows:
         if row.choice != (rules[-1].choice if rules else Point()):

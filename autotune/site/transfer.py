@@ -1,10 +1,11 @@
-"""Predicted gains of jobs that were not measured: the gain of the nearest job at a scaled message size.
+"""Predict gains of jobs that were not measured, from the nearest measured job at a scaled message size.
 
 A choice (an algorithm, say) is expected to gain as much on *N* nodes with *m* bytes as it gained on the
 nearest measured job, of *n* nodes, with ``m·√(n/N)`` bytes. Where an algorithm's number of steps grows with
-the nodes and each step takes a block of the message, equal blocks (``m·n/N``) are comparable; where a step
-takes the whole message, equal messages are. The rule is half-way between the two. The variance of the
-prediction grows with the number of doublings between the two jobs, as that of a Wiener process.
+the nodes and each step takes a block of the message, calls with equal blocks (``m·n/N``) are comparable.
+Where a step takes the whole message, calls with equal messages are comparable. The rule ``m·√(n/N)`` is
+half-way between the two. The variance of the prediction grows in proportion to the number of doublings from
+one job to the other.
 
 Compared with a cost model with a Gaussian process for its residual, choices by this rule were slower than the
 default less often and gained more, on recorded machines (`benchmarks/site_transfer.md`).
@@ -27,8 +28,8 @@ Vector = NDArray[np.float64]
 DEFAULT = ""  # Name of the choice that the library makes itself.
 SHARED = 0.5  # Exponent of n/N in the scaled message size; 0.4 … 0.6 are equally good on recorded machines.
 OWN = 0.1
-"""Standard deviation by which ln(time) of a choice deviates from the rule for each doubling of the nodes;
-0.07 … 0.17 on recorded machines."""
+"""Standard deviation by which ln(time) of a choice deviates from the scaling rule, for each doubling of the
+nodes; it was 0.07 … 0.17 on recorded machines."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,11 +82,11 @@ class Transfer:
         return tuple(sorted({c for kind, c in self.curves if kind == collective}))
 
     def nearest(self, choice: str, shape: Shape) -> Job | None:
-        """Return the job nearest to a shape on which a choice was measured; of equally near ones the largest.
+        """Return the job that is nearest to a shape, among the jobs on which a choice was measured.
 
-        Jobs whose number of ranks is a power of two do not predict other jobs, and vice versa: recursive
-        doubling and halving treat ranks beyond a power of two first, and libraries then choose other
-        algorithms. The result is None if no job is left.
+        Of equally near jobs, the largest is returned. Jobs whose number of ranks is a power of two do not
+        predict other jobs, and vice versa: recursive doubling and halving treat ranks beyond a power of two
+        first, and libraries then choose other algorithms. The result is None if no job is left.
         """
         curves = self.curves.get((shape.collective, choice), {})
         jobs = [job for job in curves if _power(job[0] * job[1]) == _power(shape.ranks)]
@@ -110,7 +111,7 @@ class Transfer:
 
 
 def _doublings(job: Job, shape: Shape) -> float:
-    """Return the distance between a job and a shape: doublings of nodes plus doublings of ranks a node."""
+    """Return the distance between a job and a shape, in doublings of nodes and of ranks per node."""
     nodes, ppn = job
     return abs(math.log2(nodes / shape.nodes)) + abs(math.log2(ppn / shape.ppn))
 
@@ -120,7 +121,7 @@ def _power(ranks: int) -> bool:
 
 
 def fitted(measured: Sequence[Measured]) -> Transfer:
-    """Return the model with the gains of all choices measured at shapes whose default was measured too."""
+    """Return the model with the gains of all choices at shapes where the default was measured too."""
     times: dict[Shape, dict[str, list[Measured]]] = {}
     for m in measured:
         times.setdefault(m.shape, {}).setdefault(m.choice, []).append(m)

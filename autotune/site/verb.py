@@ -1,4 +1,4 @@
-"""``conf=site``: a campaign for each job size of a site, small jobs first, and one set of files for all.
+"""``conf=site``: run a campaign for each job size of a site, small jobs first, and export one set of files.
 
 A site's directory contains ``site.json``, which says what the user asked for, and an ordinary campaign for
 each job in ``jobs/``; resuming the site resumes these campaigns. The next job, the predictions for jobs that
@@ -154,7 +154,7 @@ def tune_site(document: Mapping[str, Any], compose: Compose, quiet: bool = False
             if added_jobs := wishes.added_to(stored):
                 sys.stdout.write(f"further jobs: {', '.join(map(job_text, added_jobs))}\n")
             write_files(written, below=root)
-            lock, former = locked(root, WISHES), lock  # write_files replaced the file: lock the new one
+            lock, former = locked(root, WISHES), lock  # write_files replaced the file: lock the new file
             os.close(former)
         return _tune_jobs(root, document, compose, quiet)
     finally:
@@ -178,7 +178,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
         return job_document(configuration, root, job, allowed_h(site, document, job, neighbours))
 
     def place_of(job: Job, configuration: dict[str, Any] | None = None) -> tuple[Scenario, Bench]:
-        """Return the scenario and the launcher of a job, composed anew if a configuration is given."""
+        """Return the scenario of a job and the means to launch it, made anew if a configuration is given."""
         if job not in places or configuration:
             scenario, place = compose(configuration or job_configuration(job))
             places[job] = place.asked(scenario), place
@@ -205,7 +205,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
             first += job[0]
         codes.extend(run_side_by_side(documents, compose.origin, quiet, root / "beside"))
 
-    # A job of which only two launches were made, to test predictions, is measured anew in full.
+    # A job that has only the two launches that test predictions is measured again from the beginning.
     def campaign_of(job: Job) -> dict[str, Any]:
         return {**document["campaign"], "fresh": job == site.sampled_job}
 
@@ -229,7 +229,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
         earlier, site = site, read_site(root)
         attempted += [job for job in jobs if not cut_short(earlier, site, job, jobs)]
     if (drawn := _drawn_sample(site, document)) is not None:
-        if site.sample is None:  # else an earlier process has saved the predictions already
+        if site.sample is None:  # otherwise an earlier process saved the predictions
             predicted = tuple(one for one in site.decided_for(drawn) if one.choice != DEFAULT)
             sample = Sample(drawn, site.z or 0.0, predicted)
             write_files({root / SAMPLE: json.dumps(plain(sample)) + "\n"})
@@ -278,8 +278,8 @@ def _under_load(
 def _drawn_sample(site: SiteDirectory, document: Mapping[str, Any]) -> Job | None:
     """Return the job that is to be measured to test its predictions; None if there is none.
 
-    If a job was chosen earlier and its two launches are not complete, it is this job. Else a job is drawn at
-    random from those that have predictions and whose two launches fit the remaining node-hours.
+    If a job was chosen earlier and its two launches are not complete, that job is returned. Otherwise a job
+    is drawn at random from those that have predictions and whose two launches fit the remaining node-hours.
     """
     if (sample := site.sample) is not None:
         campaign = site.campaigns.get(sample.job)

@@ -116,7 +116,7 @@ def _print(
 ) -> None:
     """Print the findings, and the parameters of a search space that are available here.
 
-    If ``stack`` is None, because MPI does not start, the search space is ignored.
+    ``stack`` is None if MPI does not start; the search space is then ignored.
     """
     from autotune.stacks.knobs import decided
     from autotune.stacks.ports import Placement
@@ -151,7 +151,7 @@ def _print(
 
 
 def _has(declared: Parameter, available: Parameter) -> str:
-    """Return a text on why a parameter of a search space is available: the facts that it requires."""
+    """Return a text with the facts that make a parameter of a search space available on this machine."""
     by_value = (fact for value in available.values for fact in declared.value_requires.get(value, ()))
     required = dict.fromkeys((*declared.requires, *by_value))
     return f"has {', '.join(required)}" if required else "needs nothing that this machine could lack"

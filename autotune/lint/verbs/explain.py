@@ -17,7 +17,7 @@ from autotune.views.text import size_text
 def explain(
     path: Path, ranks: int, size: str, collective: str | None, ppn: int | None, mpi: str, as_json: bool
 ) -> int:
-    """Print which algorithm a tuning file selects for a call, by which line, and why.
+    """Print which algorithm a tuning file selects for a call, which line selects it, and why.
 
     Args:
         path: The tuning file.

@@ -73,12 +73,12 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything
 
 
 def measured_on(texts: Iterable[str]) -> int | None:
-    """Return the number of nodes of the campaign that exported these files; None if no file states one."""
+    """Return the largest number of nodes that files state for their campaign; None if no file states any."""
     return max((n for n in map(nodes_of, texts) if n is not None), default=None)
 
 
 def names_of(knobs: Mapping[str, Knob]) -> frozenset[str] | None:
-    """Return the names of Open MPI's parameters among some variables; None if there are none."""
+    """Return the names of those variables that are Open MPI's parameters; None if there are none."""
     openmpi_knobs = (knob for knob in knobs.values() if knob.layer == "openmpi")
     return frozenset(name for knob in openmpi_knobs for name in (knob.name, *knob.inherits)) or None
 
@@ -86,8 +86,8 @@ def names_of(knobs: Mapping[str, Knob]) -> frozenset[str] | None:
 def installed(mpi: str) -> tuple[Mapping[str, Knob], Mapping[str, tuple[str, ...]]]:
     """Return the variables of the libraries on this machine by name, and Open MPI's components by framework.
 
-    The variables are those of UCX and libfabric, and those of the MPI if ``mpi`` names the installed one;
-    otherwise the second mapping is empty too. Both mappings are empty if no MPI is found.
+    The variables are those of UCX and libfabric. If ``mpi`` names the installed MPI, its variables are
+    included; otherwise the second mapping is empty. Both mappings are empty if no MPI is found.
     """
     try:
         installation = find()
