@@ -1,4 +1,7 @@
-"""``compare DIR…``: print several campaigns in one table; a multirun ends with the same table."""
+"""``compare DIR…``: print several campaigns in one table.
+
+A multirun (several campaigns from one command) ends with the same table.
+"""
 
 import os
 import sys
@@ -33,7 +36,7 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
 
 
 def row(campaign: CampaignDirectory, conclusion: Conclusion) -> dict[str, Any]:
-    """Return the row of the comparison for one campaign and its conclusion, as JSON values by column."""
+    """Return the table's row for a campaign and its conclusion, as a mapping from columns to JSON values."""
     about, recommendation, (gain, (low, high)) = campaign.about, conclusion.recommendation, conclusion.speedup
     return {
         "directory": str(campaign.path),

@@ -1,9 +1,10 @@
-"""The ``status`` of a long campaign, stored in a file beside its journal.
+"""Store the ``status`` of a long campaign in a file beside its journal, and read it again.
 
-It takes seconds to evaluate thousands of launches, so the result is stored. The file has one line, which this
-user has signed; the file is not used if it was altered, if an earlier version wrote it, or if it belongs to
-somebody else. The stored status is valid while the journal is unchanged; launches that a running campaign has
-added since are counted but not evaluated. This module imports no heavy modules.
+The evaluation of thousands of launches takes seconds, so its result is stored. The file has one line, which
+is signed for this user; the file is not used if it was altered, if an earlier version wrote it, or if it
+belongs to somebody else. The stored status is valid while the journal is unchanged. If a running campaign has
+added launches to the journal since, these are counted but not evaluated. This module imports no heavy
+modules, so that ``status`` starts quickly.
 """
 
 import json
@@ -23,7 +24,7 @@ from autotune.structure import plain
 from autotune.views.text import duration_text
 
 KEPT = ".status.json"  # Name of the file in a campaign's directory that stores the status.
-LONG = 200  # Number of launches from which on the status is stored.
+LONG = 200  # Smallest number of launches for which the status is stored.
 JOBS = "slurm"  # Folder of a campaign's directory with the scripts and the output of its batch jobs.
 SCHEMA = 1
 """Version of the document that ``status --json`` prints; it is raised when a key changes or is removed, and
@@ -33,10 +34,10 @@ _RUNNING = "running"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The status of a campaign: its state, its launches, and the best setting so far."""
+    """Holds the status of a campaign: its state, its launches, and the best setting so far."""
 
     document: dict[str, Any]  # The status as JSON values.
-    found: tuple[str, ...] = ()  # Lines on the results after ``concluded`` launches.
+    found: tuple[str, ...] = ()  # Lines of text on the results of the first ``concluded`` launches.
     concluded: int = 0  # Number of launches that the results are based on.
     phases: dict[str, int] = field(default_factory=dict)  # Number of launches by phase.
     under_way: tuple[tuple[int, str], ...] = ()
@@ -66,7 +67,10 @@ class Progress:
 
     @property
     def _phase(self) -> str:
-        """Return the furthest phase that was begun (each may launch the baseline); empty if complete."""
+        """Return a text on the last phase in planned order that was begun; empty if none is left.
+
+        The latest launch may belong to an earlier phase, because every phase may launch the baseline again.
+        """
         phases, begun_phases = self.document.get("phases", ()), {*self.phases, *dict(self.under_way).values()}
         if self.document["state"] == "complete" or not phases:
             return ""

@@ -23,9 +23,10 @@ class CampaignEnding:
 def notifying(command: Sequence[str], directory: Path) -> Iterator[CampaignEnding]:
     """Run a command when the work inside the context ends.
 
-    Three words are appended to the command: the directory, the result in one line (of an ``AutotuneError``
-    that leaves the context, its message) and the exit code. No shell is used. If the command fails, a warning
-    is printed and nothing else changes. If a batch job continues the work, the command is not run.
+    Three words are appended to the command: the directory; the result in one line, or the message of the
+    ``AutotuneError`` that leaves the context; and the exit code. The command is started without a shell. If
+    it fails, a warning is printed and nothing else changes. If a batch job continues the work, the command is
+    not run.
 
     Raises:
         ScenarioError: there is no such program. The error is raised before the work begins.

@@ -195,7 +195,7 @@ def _verdict(conclusion: Conclusion) -> dict[str, Any]:
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    """Return a setting that the user may choose, with the calls for which it loses time."""
+    """Return as JSON values a setting that the user may choose, and the slots in which it loses time."""
     recommendation = choice.recommendation
     return {
         "kind": choice.kind,

@@ -1,4 +1,4 @@
-"""Output to a terminal, without control characters, which texts of programs, files and journals may contain.
+"""Print to a terminal without control characters, which texts from programs, files and journals may contain.
 
 Everything that a verb prints goes through this module: plain text through ``Plain`` streams, tables and
 progress bars through ``console``.
@@ -37,7 +37,10 @@ class Plain:
 
 
 def bare(stream: TextIO) -> TextIO:
-    """Return the stream that a ``Plain`` one writes to, which also accepts autotune's control characters."""
+    """Return the stream that a ``Plain`` stream writes to, which accepts control characters too.
+
+    Any other stream is returned unchanged.
+    """
     return stream.bare if isinstance(stream, Plain) else stream
 
 
@@ -64,7 +67,7 @@ def hold_streams() -> None:
     os.close(descriptor)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - to the end
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - stays open
 
 
 @contextmanager
