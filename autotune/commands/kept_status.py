@@ -67,7 +67,7 @@ class Progress:
 
     @property
     def _phase(self) -> str:
-        """Return a text on the last phase in planned order that was begun; empty if none is left.
+        """Return a text on the last begun phase, in the planned order; empty if the campaign is complete.
 
         The latest launch may belong to an earlier phase, because every phase may launch the baseline again.
         """

@@ -1,4 +1,4 @@
-"""Console output during a campaign: one line for each launch and, in a terminal, a progress bar below."""
+"""Print the course of a campaign: one line for each launch and, in a terminal, a progress bar below."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -100,7 +100,10 @@ class CampaignConsole:
     def opening(
         self, title: str, stamp: str, findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]
     ) -> None:
-        """Show the campaign's name, the mark ``stamp`` if no MPI runs, and the findings on the machine."""
+        """Show the campaign's title, the findings on the machine, and what is missing there (``dropped``).
+
+        ``stamp`` marks a campaign in which no MPI runs, and is empty in any other campaign.
+        """
         self._say(Text.assemble((title, "bold"), (f"  {stamp}" if stamp else "", "bold yellow")))
         if self._detail is not Detail.QUIET:
             self._console.print(machine_table(findings, dropped))
@@ -129,7 +132,7 @@ class CampaignConsole:
             self._console.print()
 
     def discovered(self, campaign: CampaignSpec, history: History) -> None:
-        """Show which parameters have an effect by the discovery, before the search continues with these."""
+        """Show which parameters have an effect according to the discovery; the search varies only these."""
         for part in () if self._detail is Detail.QUIET else discovery_parts(campaign, slots_of(history)):
             self._show(part)
 
@@ -241,7 +244,7 @@ class CampaignConsole:
         self._say(Text.assemble("use them with\n  ", (use, "bold")) if use else Text(otherwise))
 
     def stamped(self, stamp: str) -> None:
-        """Show that no MPI ran, if ``stamp`` marks the results so (as ``SIMULATED``) and is not empty."""
+        """Show the mark of results for which no MPI ran, such as ``SIMULATED``; nothing if it is empty."""
         if stamp:
             self._say(Text(f"\nall of this is {stamp}: no MPI ran", "bold yellow"))
 

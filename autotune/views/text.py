@@ -19,7 +19,8 @@ if TYPE_CHECKING:  # This module is imported early, so it must not import anythi
     from autotune.space import Point, Value
 
 _WILD = 1000
-"""Ratio above which a ratio counts as infinite; an interval that is infinite on both sides is not shown."""
+"""Ratios from this one on are shown as ``>1000``. An interval is not shown if its upper end is above this
+ratio and its lower end below the inverse of this ratio."""
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -79,7 +80,7 @@ def interval_text(interval: tuple[float, float]) -> str:
 
 
 def other_text(gain: Gain) -> str:
-    """Return the speed-up in the probe's other kind of timing loop, with its interval; a dash without one."""
+    """Return the speed-up in the probe's other kind of timing loop, with its interval; a dash if unmeasured."""
     return ratio_text(gain.other_loop[0], gain.other_loop[1:]) if gain.other_loop else "—"
 
 
