@@ -26,9 +26,9 @@ def write_files(
 ) -> Mapping[Path, Path]:
     """Write, replace or remove files: all of them or, if an error occurs, none.
 
-    If a path is a symbolic link, the file that it points to is written; a terminal, a pipe or a device is
-    written to directly. Inside a campaign's directory neither is done, because anybody may have added links
-    there. A file that replaces another one gets its mode and owner.
+    If a path is a symbolic link, the file to which it points is written; a terminal, a pipe or a device is
+    written to directly. Inside a campaign's directory both are refused, because anybody may have added links
+    there. A file that replaces another file gets the mode and the owner of that file.
 
     Args:
         contents: Maps each file to its content (a text is written in UTF-8); None removes the file.

@@ -80,7 +80,7 @@ def interval_text(interval: tuple[float, float]) -> str:
 
 
 def other_text(gain: Gain) -> str:
-    """Return the speed-up in the probe's other kind of timing loop, with its interval; a dash if unmeasured."""
+    """Return the speed-up, with its interval, in the probe's other kind of timing loop; a dash if unknown."""
     return ratio_text(gain.other_loop[0], gain.other_loop[1:]) if gain.other_loop else "—"
 
 
