@@ -193,7 +193,7 @@ def _whatis(recommendation: Recommendation) -> str:
 
 
 def forwarding(recommendation: Recommendation, directory: Path) -> str:
-    """Return a command line of ``mpirun`` with ``-x`` for each variable that it does not forward by itself."""
+    """Return a command line of ``mpirun`` with ``-x`` for each variable that it does not forward itself."""
     return mpirun(recommendation, forwarded=settings(recommendation, directory).other)
 
 
