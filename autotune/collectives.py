@@ -107,12 +107,12 @@ class Collective:
 
     @property
     def collective(self) -> bool:
-        """Whether this is a blocking collective, for which rules can choose an algorithm."""
+        """Whether the entry is a blocking collective, for which rules can choose an algorithm."""
         return self.pattern in (Pattern.ONE_TO_ALL, Pattern.ALL_TO_ONE, Pattern.ALL_TO_ALL)
 
     @property
     def two_sided(self) -> bool:
-        """Whether this consists only of messages that one rank sends and another receives."""
+        """Whether the entry consists only of messages that one rank sends and another receives."""
         return self.pattern in (Pattern.PAIR, Pattern.PAIRS, Pattern.NEIGHBOURS)
 
 

@@ -1,8 +1,8 @@
 """Parse commands of launchers such as mpirun: their options, and how many ranks a command in a log starts.
 
-A launcher's options end where its program begins: the words after that, such as `nice -n 10` or the
-benchmark's own `-n`, are not the launcher's. If the command does not contain the number of ranks, the number
-is not known.
+A launcher's options end where its program begins: words from there on, such as `nice -n 10` or the
+benchmark's own `-n`, are no options of the launcher. If the command does not contain the number of ranks, the
+number is not known.
 """
 
 import re
@@ -29,7 +29,7 @@ class LauncherWords:
     nested: tuple[str, ...] = ()  # Options with options of ``mpirun`` in one word.
 
     def values(self, option: str) -> int:
-        """Return the number of words after an option that are its values."""
+        """Return how many of the words after an option are values of this option."""
         if option in (*self.pairs, *self.parameters):
             return 2
         if self.flags:

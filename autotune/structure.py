@@ -47,8 +47,8 @@ class Document:
             key_path: Key of the mapping in the document, for messages; empty: it is the whole document.
 
         Raises:
-            AutotuneError: ``self.error``: a key is unknown or missing, or a value is of the wrong type or
-                refused by the dataclass itself.
+            AutotuneError: a key is unknown or missing, or a value is of the wrong type or refused by the
+                dataclass itself. The class of the error is that of ``self.error``.
         """
         if not isinstance(values, Mapping):
             raise self.error(f"{key_path or self.name} = {values!r}", "expected a mapping of keys")
@@ -158,8 +158,8 @@ def parsed(text: str, name: str, raised: type[AutotuneError] = TableError, hint:
         hint: Hint of the error.
 
     Raises:
-        AutotuneError: ``raised``: the text is no JSON, is nested too deeply, or has a number that is not
-            finite, which JSON cannot express.
+        AutotuneError: the text is no JSON, is nested too deeply, or has a number that is not finite, which
+            JSON cannot express. The class of the error is ``raised``.
     """
     try:
         return json.loads(text, parse_float=_finite_number, parse_constant=_no_number)

@@ -28,7 +28,7 @@ Row = Mapping[str, str]  # One row of a table: name of a column → text, which 
 def read_rows(path: Path, needed: str) -> tuple[Sequence[str], Sequence[Row]]:
     """Return the columns and rows of a CSV or Parquet file (``*.parquet``).
 
-    Messages call the first row after the header row 2, as an editor does.
+    Messages count the header as row 1 and the row below as row 2, as an editor does.
 
     Args:
         path: Path of the file.
@@ -76,7 +76,7 @@ def as_delimited(path: Path) -> str:
 
 
 def _check_room(n_columns: int, n_cells: int = 0) -> None:
-    """Raise an error if a table would fill the memory, before it is built.
+    """Raise an error, before a table is built, if the table would fill the memory.
 
     Raises:
         ValueError: There are too many columns or values; the message is for users.

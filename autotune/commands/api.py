@@ -84,7 +84,7 @@ class Campaign:
 
         Raises:
             ScenarioError: A name, key or value does not exist, or the words ask for several campaigns.
-            StackError: The scenario needs an MPI, and there is no usable one.
+            StackError: The scenario needs an MPI, and no usable MPI was found.
         """
         self._words: tuple[str, ...] | None = (f"conf={scenario}", *overrides)
         self._cached: tuple[tuple[int, int], CampaignDirectory, Conclusion] | None = None
@@ -189,7 +189,7 @@ class Campaign:
 
     @property
     def history(self) -> Frame:
-        """Return all measurements, with a row for each measured time, as ``history --all`` prints them."""
+        """Return all measurements, a row for each measured duration, as ``history --all`` prints them."""
         return history_frame(self._concluded()[0].history)
 
     @property
@@ -227,7 +227,7 @@ class Campaign:
         """Write the recommendation as parameter files and return their paths.
 
         Args:
-            formats: Names of file formats; by default the usual ones of the MPI implementation.
+            formats: Names of file formats; by default the usual formats of the MPI implementation.
             out: Directory for the files; by default ``export/`` in the campaign's directory.
             choice: Name of the setting that is exported: a value of ``ChoiceKind``, such as ``harmless``.
 
@@ -250,7 +250,7 @@ class Campaign:
 
         Args:
             out: The page's path; by default ``report.html`` in the campaign's directory.
-            figures: Directory into which each figure is also written, as PNG and SVG; None writes none.
+            figures: Directory into which each figure is also written, as PNG and SVG; None: no such files.
 
         Raises:
             UserError: A file cannot be written, or matplotlib, which figures need, is not installed.

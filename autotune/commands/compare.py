@@ -18,7 +18,7 @@ from autotune.views.text import advice_text, ratio_text
 
 
 def compare(directories: Sequence[Path], as_json: bool) -> None:
-    """Print one line for each campaign: stack, size, state, gain, and the changes that it recommends."""
+    """Print one line for each campaign: its MPI, size, state and gain, and the recommended changes."""
     campaigns = [read_campaign(directory) for directory in directories]
     conclusions = [campaign.conclude() for campaign in campaigns]
     rows = [row(*pair) for pair in zip(campaigns, conclusions, strict=True)]

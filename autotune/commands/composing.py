@@ -217,7 +217,7 @@ def check_started(document: Mapping[str, Any], typed: Sequence[str], looks: bool
 def _check_text(text: str, key: str) -> None:
     try:
         calls = [*_calls(parse(text))]
-    except GrammarParseError:  # OmegaConf raises it again before it resolves any part of the value
+    except GrammarParseError:  # OmegaConf raises this error again before it resolves the value
         return
     for call in calls:
         name = call.getChild(1).getText()

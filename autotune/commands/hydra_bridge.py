@@ -117,7 +117,7 @@ def _run_words(words: Sequence[str], job: "_Job") -> None:
 
 
 def answer_of(ask: Callable[[Scenario, Bench], _T], words: Sequence[str], launches: bool = False) -> _T:
-    """Compose the scenario that the words describe, and return what ``ask`` returns for it and its bench.
+    """Return what ``ask`` returns for the scenario that the words compose, and for the scenario's bench.
 
     Raises:
         AutotuneError: for the same reasons as in ``run_task``.
@@ -167,7 +167,7 @@ class Composer:
 
 @dataclass
 class _Job:
-    """The function that Hydra calls with each configuration that it has composed."""
+    """Is called by Hydra with each composed configuration, and calls the task with the scenario and bench."""
 
     task: Task
     launches: bool

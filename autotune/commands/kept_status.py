@@ -104,15 +104,15 @@ class Progress:
 
 
 def is_site(directory: Path) -> bool:
-    """Return whether a directory is that of a whole site (several jobs tuned together)."""
+    """Return whether a directory belongs to a whole site (several jobs that are tuned together)."""
     return (directory / WISHES).is_file()
 
 
 def stored_status(directory: Path) -> Progress | None:
     """Return the stored status of a campaign, brought up to date by counting the launches made since.
 
-    None is returned if no status is stored, if the stored one is not valid for this journal, or if it says
-    that the campaign is running although no process writes its journal.
+    The result is None if no status is stored, if the stored status is not valid for this journal, or if it
+    says that the campaign is running although no process writes the journal.
     """
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, AutotuneError):
         line = opened(content(directory, KEPT).removesuffix(b"\n"))
@@ -154,8 +154,8 @@ def store_status(directory: Path, progress: Progress) -> None:
 def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
     """Return a stored status to which the launches after the first ``end`` bytes of the journal are added.
 
-    None is returned if the campaign has ended, if its description was changed, or if the numbers of the new
-    lines do not continue those of the lines that were read before.
+    The result is None if the campaign has ended, if its description was changed, or if the numbers of the new
+    lines do not continue the numbers of the lines that were read before.
 
     Raises:
         OSError: the journal cannot be read.

@@ -1,6 +1,7 @@
 """List and explain the keys of a scenario, as ``conf/config.yaml`` and the option groups do.
 
-An option group is a folder beside ``config.yaml``; each file in it is an option: values of a section.
+An option group is a folder beside ``config.yaml``. Each file in the folder is an option, which sets values of
+one section.
 """
 
 import re

@@ -27,7 +27,7 @@ def measure(scenario: Scenario, bench: Bench, points: tuple[str, ...], out: Path
     """
     from autotune.views.frames import history_frame
 
-    table_format = format_of(out)  # checked before the launch, since a later error would lose its times
+    table_format = format_of(out)  # checked before the launch: a later error would lose the times
     trial = Trial(
         number=1,
         phase=Phase.SEARCH if points else Phase.BASELINE,

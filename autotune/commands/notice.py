@@ -13,7 +13,7 @@ from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError
 
 @dataclass
 class CampaignEnding:
-    """The outcome of a campaign; the code that runs the campaign fills it in."""
+    """Holds the outcome of a campaign; the code that runs the campaign sets its fields."""
 
     text: str = ""  # The result in one line.
     code: int = ExitCode.WELL  # The exit code.

@@ -10,7 +10,7 @@ from autotune.errors import UserError
 
 
 class _Composed(TyperCommand):
-    """A verb that takes a scenario; its help therefore lists the keys of a scenario."""
+    """Represents a verb that takes a scenario, so that the verb's help also lists the keys of a scenario."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write every key with its comment from ``config.yaml``."""
@@ -61,7 +61,7 @@ def belonging(options: str, owner: str, *given: object) -> None:
     ``options`` contains the names of the options for the message, ``given`` their values.
 
     Raises:
-        UserError: one of the options has a value.
+        UserError: one of the options was given.
     """
     if any(given):
         several = " and " in options

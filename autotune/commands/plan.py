@@ -26,7 +26,7 @@ from autotune.views.text import cost_text
 def plan_all(words: Sequence[str]) -> int:
     """Print the plan of the campaign that the words compose, and return the exit code.
 
-    For a multirun the plan of each campaign is printed, followed by the sum of their node-hours.
+    For a multirun the plan of each campaign is printed, followed by the node-hours of all campaigns together.
 
     Raises:
         AutotuneError: for the same reasons as in ``run_task``.

@@ -62,14 +62,14 @@ from autotune.views.guidelines import concerning_text
 def tune(
     scenario: Scenario, bench: Bench, quiet: bool = False, verbose: bool = False, proving: bool = True
 ) -> int:
-    """Run a campaign, or the rest of one that was begun, and export its recommendation.
+    """Run a campaign, or the rest of a campaign that was begun, and export its recommendation.
 
-    If ``proving``, the exported files are checked on fresh launches. Return the exit code: ``FINDING`` if
-    they do not have the effect that they promise.
+    If ``proving``, the exported files are checked on fresh launches. Return the exit code: ``FINDING`` if the
+    files do not have the effect that they state.
 
     Raises:
         ScenarioError: the directory contains a campaign with other settings.
-        CampaignError: the baseline could not be measured, or no setting could be.
+        CampaignError: the baseline could not be measured, or no setting could be measured completely.
         LockedError: another process is writing the campaign's journal.
         Interrupted: the user ended the campaign.
     """
@@ -95,7 +95,7 @@ def tune(
             return exit_code
         description, former_history, announced = resumed
         # The journal's decision is kept: a campaign that began with heats (several launches at once, which
-        # take turns) goes on with heats, and one that began without heats goes on without.
+        # take turns) goes on with heats, and a campaign that began without heats goes on without them.
         bench_facts = replace(strategy.campaign.bench, at_once=description.bench.at_once)
         decided = replace(strategy.campaign, bench=bench_facts, narrowing=description.narrowing)
         if decided != strategy.campaign:
@@ -138,7 +138,7 @@ def tune(
 
 
 def seconds_until(time_of_day: str | None, now: datetime) -> float:
-    """Return the number of seconds until the next time of day such as ``08:00``; infinite for None."""
+    """Return the seconds from ``now`` until it is a time of day such as ``08:00``; infinite for None."""
     if not time_of_day:
         return math.inf
     hour, minute = map(int, time_of_day.split(":"))

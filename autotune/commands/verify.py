@@ -174,7 +174,7 @@ class _Side:
 
     @property
     def side(self) -> Side:
-        """Return what ``take_turns`` needs to launch this setting in turn with the other one."""
+        """Return the form in which ``take_turns`` launches this setting in turn with the other setting."""
         return Side(self.name, self.observer, self._trial)
 
     def _trial(self, turn: Turn) -> Trial:
@@ -261,8 +261,8 @@ def _document(
 ) -> dict[str, Any]:
     """Return the result in a slot as JSON values.
 
-    Only where the campaign had found a gain (``was_better``) can the decision be *still better* or *no
-    longer*.
+    The decision can be *still better* or *no longer* only in a slot in which the campaign had found a gain
+    (``was_better``).
     """
     plain = {SlotDecision.STILL_BETTER: "better", SlotDecision.NO_LONGER: "not better"}
     decision = str(comparison.decision)

@@ -49,7 +49,7 @@ class JsonDocument(_Unread):
     summary = "recommendation.json: everything, with a versioned schema"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the JSON document, by its file name."""
+        """Return a mapping from the file's name to the JSON document."""
         source = recommendation.provenance
         document: dict[str, Any] = {
             "format": "autotune recommendation",
@@ -84,7 +84,7 @@ class Summary(_Unread):
     summary = "summary.md: what was found, for people (Markdown)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the Markdown text, by its file name."""
+        """Return a mapping from the file's name to the Markdown text."""
         lines = [f"# {recommendation.provenance.campaign or 'Recommendation'}", ""]
         lines += [f"- {remark}" for remark in remarks(recommendation)]
         if recommendation.gains:

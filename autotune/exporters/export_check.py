@@ -8,10 +8,10 @@ own defaults). In the second launch every row of the rules names an algorithm th
 then refuses exactly those calls to which a row applies, and this shows for each size whether the call reaches
 a row. Every call is made once and nothing is timed, so the check also works on a busy machine.
 
-A component of higher priority than the one that reads the rules may make small calls on the same communicator
-when it starts, and fail if they are refused, as ``coll_han`` of Open MPI 5.0 does. If the second launch
-fails, a third launch therefore leaves the rules for small messages valid; if that fails too, the rules remain
-unchecked.
+A component of higher priority than the component that reads the rules may make small calls on the same
+communicator when it starts, and may fail if these calls are refused, as ``coll_han`` of Open MPI 5.0 does. If
+the second launch fails, a third launch therefore leaves the rules for small messages valid; if this launch
+fails too, the rules remain unchecked.
 """
 
 import json
@@ -49,7 +49,7 @@ class Proof:
     """Holds the result of the launches with the exported files."""
 
     variables: int  # Number of parameters and variables that each rank must see.
-    variables_seen: bool  # Whether each rank saw all of them.
+    variables_seen: bool  # Whether each rank saw all of these parameters and variables.
     rows: int  # Number of measured sizes that should reach a row of the rules.
     rows_reached: int  # Number of those sizes that did reach a row.
     strays: int  # Number of measured sizes that reached a row although the MPI should have decided.
@@ -85,12 +85,12 @@ class Recipe:
 
     variables: Collection[str]  # Parameters and variables that the files set, by the library's names.
     under: Callable[[Rendering], Rendering]
-    """Changes a launch with the MPI's own defaults to one that uses the files and expects their values."""
+    """Changes a launch with the MPI's own defaults so that it uses the files and expects their values."""
     invalid: Callable[[int], Mapping[str, str]]
     """Returns the files with algorithms that do not exist for messages of at least this many bytes; empty if
     there are no rules."""
     under_invalid: Callable[[Rendering], Rendering]
-    """Changes a launch with the MPI's own defaults to one that uses the invalid files."""
+    """Changes a launch with the MPI's own defaults so that it uses the invalid files."""
     covers: Callable[[Slot], bool]  # Returns whether a call reaches a row that names an algorithm.
     as_a_whole: bool = False  # Whether the library refuses invalid files when it starts, not call by call.
 

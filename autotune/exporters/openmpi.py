@@ -190,7 +190,7 @@ class UcxConf:
     summary = f"{UCX_FILE}: UCX variables, read from $UCX_CONFIG_DIR, $HOME or the working directory"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the file; it sets no variable if the recommendation sets none of UCX."""
+        """Return the file; it sets no variable if the recommendation sets no variable of UCX."""
         deployed = settings(recommendation, directory)
         return {UCX_FILE: ucx_text(recommendation, deployed, self.use(recommendation, directory))}
 
@@ -203,7 +203,7 @@ class UcxConf:
 
 
 def ucx_text(recommendation: Recommendation, deployed: DeployedSettings, use: str) -> str:
-    """Return the text of UCX's own file; it sets no variable if the recommendation sets none of UCX."""
+    """Return the text of UCX's own file; without variables of UCX it consists only of comments."""
     usage = [f"use: {use}"] if use else []
     head = [
         *remarks(recommendation),

@@ -95,7 +95,7 @@ def verified_in(text: str) -> str:
 
 
 def other_version(text: str, version: str) -> str:
-    """Return a sentence if a file's numbers are from another version of Open MPI; else an empty text."""
+    """Return a sentence if a file's numbers are not from this version of Open MPI; else an empty text."""
     match = _STACK.search(text)
     if match is None or match[1] == version:
         return ""

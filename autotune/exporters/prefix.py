@@ -1,8 +1,7 @@
 """Make a tree of files for all users of a site, for one version of Open MPI (step 12 of the data flow).
 
 Ids of algorithms and defaults differ between versions, and users may load any version. Each module and script
-therefore first checks the version of ``mpirun``, and sets nothing if it is another one than the measured
-version.
+therefore first checks the version of ``mpirun``, and sets nothing if this is not the measured version.
 """
 
 import shlex
@@ -31,7 +30,8 @@ class SiteTree:
     prefix: Path  # Directory of the tree.
     folder: Path  # Directory of all files except environment modules.
     files: Mapping[Path, str]  # Maps each file to its text.
-    stale: tuple[Path, ...]  # Rules files that this tree lacks but an earlier one of this version may have.
+    stale: tuple[Path, ...]
+    """Rules files that this tree does not have, but that an earlier tree of this version may have written."""
     uses: tuple[str, ...]  # Command lines that use the tree, one with a module and one with a script.
     back: str  # Command line that removes the tree.
 

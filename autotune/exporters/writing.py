@@ -32,7 +32,7 @@ def write_files(
 
     Args:
         contents: Maps each file to its content (a text is written in UTF-8); None removes the file.
-        keep: Files of which a copy is saved before they are replaced; its name contains date and time.
+        keep: Files of which a copy is saved before they are replaced; the copy's name contains date and time.
         parents: Whether to make missing directories.
         mode: Mode of new files, from which the process's mask is removed.
         links: Whether to follow a path that is a link. Links inside a campaign's directory are never

@@ -76,7 +76,7 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
     other kind of timing loop. A parameter that has the name of one of these columns is called
     ``parameter.<name>``.
 
-    ``status`` and ``reason`` describe the launch, or the single estimate if that is not usable. A value is
+    ``status`` and ``reason`` describe the launch, or the row's estimate if this is not usable. A value is
     missing if the parameter was not active or was left to the MPI. Columns of parameters have the type
     ``Int64``, ``boolean`` or ``Float64`` if all their values are of this kind, else ``string``. If ``unset``
     (the MPI's own values) is given, a column ``set`` after ``reason`` lists what a launch changed, and a
@@ -149,12 +149,12 @@ def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
 
 
 def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
-    """Return a row for each measured message size of a recommendation; no rows if it is None.
+    """Return a row for each measured message size of a recommendation; no rows for None.
 
     Columns: ``collective``, ``comm_size``, ``message_bytes``, the per-size parameters by name, ``tuned_us``,
     ``tuned_sem_us``, ``default_us``, ``default_sem_us``, ``speedup`` with ``speedup_low`` and
     ``speedup_high`` (95 %), and ``other_loop`` with its limits: the speed-up in the other kind of timing
-    loop, missing if that was not measured.
+    loop, which is missing if it was not measured.
     """
     import pandas as pd
 

@@ -39,7 +39,7 @@ def calls_text(collective: str, comm_size: int) -> str:
 
 
 def system_text(nodes: int, ranks: int) -> str:
-    """Return a number of nodes and ranks in words; the number of ranks alone if there are 0 nodes."""
+    """Return a number of nodes and a number of ranks in words; only the number of ranks if ``nodes`` is 0."""
     return f"{nodes} node{'s' * (nodes > 1)}, {ranks} ranks" if nodes else str(ranks)
 
 
@@ -72,7 +72,7 @@ def ratio_text(ratio: float, interval: tuple[float, float] | None = None) -> str
 
 
 def interval_text(interval: tuple[float, float]) -> str:
-    """Return the interval of a speed-up: ``(1.31 … 1.37)``; empty if there are too few launches for one."""
+    """Return the interval of a speed-up: ``(1.31 … 1.37)``; empty if too few launches give no interval."""
     low, high = interval
     if not math.isfinite(low) or not math.isfinite(high) or (low < 1 / _WILD and high > _WILD):
         return ""
@@ -177,7 +177,7 @@ def changed_text(point: Point, default: Point) -> str:
 
 
 def setting_text(recommendation: Recommendation, default: Point) -> str:
-    """Return what a recommendation sets: ``coll_han=off, 5 rules by message size``; empty if nothing."""
+    """Return the settings of a recommendation: ``coll_han=off, 5 rules by message size``; empty if none."""
     changed, n_rules = changed_text(recommendation.point, default), sum(r.sets for r in recommendation.rules)
     rules = [f"{n_rules} rule{'s' if n_rules > 1 else ''} by message size"] if n_rules else []
     return ", ".join(rules if changed == "nothing" else [changed, *rules])

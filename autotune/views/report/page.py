@@ -130,7 +130,7 @@ def _objective_tiles(
     inputs: ReportInput, measured: Sequence[Candidate], baseline: tuple[Score, ...] | None
 ) -> Iterable[dict[str, str]]:
     """Yield the score of the recommendation in each objective, or of the defaults if they stay."""
-    if inputs.idle and baseline is not None:  # The baseline has the most launches of them.
+    if inputs.idle and baseline is not None:  # its scores are from more launches of the defaults
         for objective, default in zip(inputs.objectives, baseline, strict=True):
             value = words.figure_text(default.value, unit=objective.unit)
             yield {"name": f"{objective.name}, the stack's own", "value": value, "note": "left as it is"}

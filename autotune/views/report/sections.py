@@ -43,10 +43,10 @@ class ReportInput:
     untried: Sequence[str] = ()  # Paths of exported files in formats that were never tried with a library.
     use: str = ""  # The command line that applies the exported files; empty if there is no file to apply.
     harmless: str = ""
-    """A text on the best setting that slows down no other call, if that is not the recommendation; empty if
-    no such setting was verified."""
+    """A text on the best setting that slows down no other call, if it differs from the recommendation; empty
+    if no such setting was verified."""
     idle: bool = False  # Whether the exported files set nothing.
-    stamp: str = ""  # ``SIMULATED (…)`` or the like if no real MPI ran, else empty.
+    stamp: str = ""  # Mark such as ``SIMULATED (…)`` if no real MPI ran; otherwise empty.
     state: str = "complete"  # State of the campaign; unless it is ``complete``, the page begins with it.
     discovery: Mapping[str, Any] | None = None  # Results of a discovery, see ``views.discovery``.
     remarks: Sequence[Remark] = ()  # Remarks on the noise of the measurements.
@@ -54,7 +54,7 @@ class ReportInput:
     """A sentence on the time that the campaign saves its application; empty if it has no application."""
     guidelines: Mapping[str, Any] | None = None
     """Performance guidelines that are violated, see ``views.guidelines``."""
-    asked: Sequence[Covered] = ()  # Calls of a job, with whether the measurements cover them.
+    asked: Sequence[Covered] = ()  # Says for each call of a job whether the measurements cover it.
     ran: Mapping[str, Any] | None = None  # The ``run.json`` of a job that tuned itself.
     protocols: Sequence[tuple[str, str]] = ()
     """(message sizes, protocol) that UCX reports for the recommended setting."""
