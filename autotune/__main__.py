@@ -1,4 +1,4 @@
-"""The entry point of ``python -m autotune`` and of the program ``autotune``."""
+"""Start the program, as ``python -m autotune`` or as the command ``autotune``."""
 
 import sys
 

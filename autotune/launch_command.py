@@ -129,7 +129,7 @@ def commands(line: str) -> list[list[str]]:
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         words = list(lexer)
-    except ValueError:  # a quote is not closed, so that the line is prose
+    except ValueError:  # a quote is not closed, so the line is probably prose
         words = line.split()
     split_commands: list[list[str]] = [[]]
     for position, word in enumerate(words):

@@ -16,7 +16,7 @@ class CampaignEnding:
     """Holds the outcome of a campaign; the code that runs the campaign sets its fields."""
 
     text: str = ""  # The result in one line.
-    code: int = ExitCode.WELL  # The exit code.
+    code: int = ExitCode.WELL
 
 
 @contextmanager

@@ -176,7 +176,7 @@ def _page_of(inputs: "ReportInput") -> str:
 
 
 def _write(target: Path, text: str, links: bool = True) -> None:
-    """Write a page without control characters: a journal may contain some that a browser would obey."""
+    """Write a page without control characters, which a journal may contain and a browser would obey."""
     write_files({target: printable(text)}, links=links)
 
 

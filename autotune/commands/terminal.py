@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    """A text stream that writes only printable characters."""
+    """Wraps a text stream, and writes only printable characters to it."""
 
     def __init__(self, bare: TextIO) -> None:
         self.bare = bare
@@ -57,10 +57,10 @@ def agreed_to(question: str, out: TextIO) -> bool:
 
 
 def hold_streams() -> None:
-    """Open the null device as a standard stream if that stream was closed.
+    """Open the null device in place of each standard stream that is closed.
 
-    Otherwise the next file that is opened would get the file descriptor of the closed stream, and the
-    program's output would be written into that file.
+    Otherwise the next file that is opened would get the file descriptor of the closed stream, and this file
+    would receive the program's output.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass

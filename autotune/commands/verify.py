@@ -144,7 +144,7 @@ def compare_sides(
 
 
 def design_of(about: CampaignSpec, launches: int | None) -> SequentialDesign:
-    """Return the design of a verification with ``launches`` in all; None means the scenario's number."""
+    """Return the design of a verification with so many launches in total; None: as the scenario says."""
     options = about.scenario.verify
     return SequentialDesign.of(
         launches or 2 * options.launches, options.error_rate, options.max_loss, options.margin

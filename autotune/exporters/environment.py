@@ -143,7 +143,7 @@ class SlurmSnippet(Script):
         return f"sbatch … {shlex.quote(str(directory.absolute() / self.file))} your_program"
 
     def complete(self, text: str, recommendation: Recommendation) -> str:
-        """Return the text, preceded by the line that ``sbatch`` needs and followed by the program's start."""
+        """Return the text between the line that ``sbatch`` needs and the line that starts the program."""
         return f"#!/bin/sh\n{text}{_srun(recommendation, _ARGUMENTS)}\n"
 
 

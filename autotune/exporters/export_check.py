@@ -120,8 +120,8 @@ def check_export(
 ) -> Proof | None:
     """Check the exported files on fresh launches, and write the result next to the files (or ``into``).
 
-    Only the first format that can be checked is checked, with the calls and ranks of ``measurement``. Return
-    None if no format can be checked, or the files set nothing.
+    Only the first format that can be checked is checked; the launches make the calls that ``measurement``
+    describes. Return None if no format can be checked, or the files set nothing.
 
     Raises:
         StackError: Nothing can be launched at all.

@@ -1,4 +1,4 @@
-"""The command line that a user types to apply exported files (step 12 of the data flow)."""
+"""Compose the command line that a user types to apply exported files (step 12 of the data flow)."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence

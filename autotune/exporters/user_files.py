@@ -211,7 +211,7 @@ def content(path: Path) -> bytes | None:
     Raises:
         UserError: The file cannot be read.
     """
-    with suppress(PermissionError):  # if a directory above is not readable, reading the file reports that
+    with suppress(PermissionError):  # ``user_bytes`` reports a directory that cannot be read
         if not path.exists():
             return None
     return user_bytes(path, hint="nothing was changed; expected a file", raised=UserError)

@@ -69,7 +69,8 @@ def write_files(
                     target = _pinned(path, folders, top)
                 old_file = new_file = None
                 if target.exists():
-                    os.close(os.open(target, os.O_WRONLY))  # fails for a read-only file; renaming would not
+                    # Opening a read-only file fails; renaming another file to it would not.
+                    os.close(os.open(target, os.O_WRONLY))
                     old_file = _copy_name(target) if path in keep else _temporary_name(target)
                     _create(old_file, target.read_bytes(), undo, target)
                 if data is not None:

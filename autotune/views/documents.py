@@ -14,7 +14,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def json_text(document: Any, ascii_only: bool = True) -> str:
-    """Return a document as indented JSON; unless ``ascii_only``, other characters are not escaped."""
+    """Return a document as indented JSON; if ``ascii_only``, characters outside ASCII are escaped."""
     return json.dumps(plain(document), indent=1, ensure_ascii=ascii_only) + "\n"
 
 

@@ -72,7 +72,7 @@ def ratio_text(ratio: float, interval: tuple[float, float] | None = None) -> str
 
 
 def interval_text(interval: tuple[float, float]) -> str:
-    """Return the interval of a speed-up: ``(1.31 … 1.37)``; empty if too few launches give no interval."""
+    """Return the interval of a speed-up: ``(1.31 … 1.37)``; empty if there are too few launches."""
     low, high = interval
     if not math.isfinite(low) or not math.isfinite(high) or (low < 1 / _WILD and high > _WILD):
         return ""

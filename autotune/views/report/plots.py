@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _VERDICTS = {"faster": TEAL, "even": GREY, "slower": RED}
 _US = 1e6
-_MOST = 500  # Number of settings off the Pareto front that are all drawn; of more, only every n-th is drawn.
+_MOST = 500  # If more settings than these are not on the Pareto front, only every n-th of them is drawn.
 
 
 def curves(gains: Sequence[Gain]) -> str:

@@ -30,8 +30,8 @@ class ReportInput:
 
     title: str  # Name of the campaign.
     space: Space  # The parameters that are searched, and those that the machine does not have.
-    objectives: Sequence[Objective]  # The objectives.
-    history: History  # Every launch.
+    objectives: Sequence[Objective]
+    history: History
     recommendation: Recommendation | None = None  # None: no setting was measured completely yet.
     baseline: Envelope = field(default_factory=dict)  # The times with the MPI's own defaults.
     effects: Sequence[Effects] = ()  # The screening's analyses, one for each objective.
@@ -57,9 +57,9 @@ class ReportInput:
     asked: Sequence[Covered] = ()  # Says for each call of a job whether the measurements cover it.
     ran: Mapping[str, Any] | None = None  # The ``run.json`` of a job that tuned itself.
     protocols: Sequence[tuple[str, str]] = ()
-    """(message sizes, protocol) that UCX reports for the recommended setting."""
+    """(message sizes, protocol): which protocols UCX reports for the recommended setting, by message size."""
     before: Sequence[tuple[str, str]] = ()
-    """(message sizes, protocol) that UCX reports for the defaults; empty if UCX was not used."""
+    """Like ``protocols``, for the defaults; empty if UCX was not used."""
     running: bool = False  # Whether the page reloads itself every half a minute.
     whole: Space | None = None
     """All parameters that a launch may have set, including those of a discovery; None means ``space``."""

@@ -29,7 +29,8 @@ from autotune.views.text import (
 _ALGORITHMS = (BLUE, TEAL, AMBER, VIOLET, PINK, GREEN, BROWN, CYAN, RED)
 _UNDECIDED = ("", "default")  # Names of choices that leave the decision to the MPI.
 _FAINTEST, _FULL_GAIN = 0.22, 2.0
-"""Opacity of a field in the map of winners without gain, and the gain (default / tuned) with full opacity."""
+"""Opacity of a field without gain in the map of winners, and the gain (default / tuned) from which on the
+opacity is the largest."""
 _SHARE_OF_BEST = 0.1  # Share of all settings that are drawn in the colour of the best.
 
 
