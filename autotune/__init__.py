@@ -1,6 +1,6 @@
 """An adaptive autotuner for MPI collectives.
 
-Data flows one way, in these steps; a step is in the folders (packages) of the third column:
+Data flows one way, in these steps; the third column names the folders (packages) that do the step:
 
 ====  ===========  ==========================  =====================================================
 step  what         who                         in → out
@@ -20,8 +20,8 @@ step  what         who                         in → out
 ====  ===========  ==========================  =====================================================
 
 A *point* assigns values to parameters; the *journal* is the file with everything that a campaign measured.
-Steps 9 and 11 lead back to step 4, through the journal. Importing this package imports nothing else: what it
-offers to notebooks and scripts (``Campaign``, ``record``, ``diagnose``) is imported at first use.
+Steps 9 and 11 lead back to step 4, through the journal. Importing this package imports nothing else of the
+program: names for notebooks and scripts (``Campaign``, ``record``, ``diagnose``) are imported at first use.
 """
 
 from importlib import import_module

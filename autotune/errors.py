@@ -1,4 +1,4 @@
-"""All errors that this project raises on purpose.
+"""Define all errors that this project raises on purpose.
 
 ::
 
@@ -12,9 +12,9 @@
     │   ├── JournalError                         a journal that cannot be read or belongs elsewhere
     │   ├── LockedError                  4       somebody else is writing this campaign
     │   └── StorageError                 4       the disk is full or read-only
-    └── Interrupted                    130       Ctrl-C, SIGTERM or SIGHUP, after everything was put away
-        └── HandedOver                   0       a job of the batch system goes on
-            └── UnansweredError          6       so that what was asked is not answered yet
+    └── Interrupted                    130       Ctrl-C, SIGTERM or SIGHUP, after all results were saved
+        └── HandedOver                   0       a job of the batch system continues the work
+            └── UnansweredError          6       and only this job will have the requested result
 
 ``ExitCode`` explains the codes. A failed *launch* raises no error: it is data, an ``Observation`` whose
 ``status`` shows what happened.
@@ -30,7 +30,7 @@ from typing import Self
 
 
 class ExitCode(IntEnum):
-    """Exit codes of the program, by which a script can find out how it ended."""
+    """Lists the exit codes of the program, from which a script knows how the program ended."""
 
     meaning: str
 
@@ -88,7 +88,7 @@ class AutotuneError(Exception):
 
     @property
     def on_one_line(self) -> str:
-        """The message and the hint on one line, for a log or for the reason of an observation."""
+        """Return message and hint on one line, for a log or for the reason why a launch failed."""
         return " — ".join(filter(None, (self.message, self.hint))).replace("\n", " ")
 
 
@@ -143,7 +143,7 @@ STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno
 
 
 class StorageError(CampaignError):
-    """Raised when nothing can be written, as the disk is full or read-only; earlier data are not lost."""
+    """Raised when nothing can be written because the disk is full or read-only; earlier data are not lost."""
 
     exit_code = ExitCode.LOCKED
 
@@ -170,14 +170,15 @@ def installing(extra: str) -> str:
 
 @contextmanager
 def needing(extra: str, purpose: str) -> Iterator[None]:
-    """Guard the imports of libraries that only an extra of ``pyproject.toml`` installs.
+    """Explain how to install a library, if an import inside the context fails because it is missing.
 
     Args:
-        extra: Name of the extra.
-        purpose: What needs the libraries, in words.
+        extra: Name of the extra of ``pyproject.toml`` that installs the library.
+        purpose: The feature that needs the library, in words.
 
     Raises:
-        UserError: a library is not installed; the message contains the purpose and how to install it.
+        UserError: a library is not installed; the message contains the purpose, and the hint the command that
+            installs the library.
     """
     try:
         yield

@@ -1,8 +1,8 @@
-"""Commands of launchers such as mpirun: their options, and how many ranks a command in a log starts.
+"""Parse commands of launchers such as mpirun: their options, and how many ranks a command in a log starts.
 
-A launcher's options end where its program begins: the words after that, such as `nice -n 10` or the
-benchmark's own `-n`, are not the launcher's. If the command does not contain the number of ranks, the number
-is not known.
+A launcher's options end where its program begins: words from there on, such as `nice -n 10` or the
+benchmark's own `-n`, are no options of the launcher. If the command does not contain the number of ranks, the
+number is not known.
 """
 
 import re
@@ -15,21 +15,21 @@ from autotune.resources import facts
 
 @dataclass(frozen=True, slots=True)
 class LauncherWords:
-    """Options of one launcher, without their dashes; ``launchers.toml`` explains the fields."""
+    """Holds the names of one launcher's options, without their dashes, by the values that follow them."""
 
-    ranks: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    each: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    pairs: tuple[str, ...] = ()
-    lists: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
-    nested: tuple[str, ...] = ()
+    ranks: tuple[str, ...] = ()  # Options with the number of ranks.
+    groups: tuple[str, ...] = ()  # Options with a number of nodes or resource sets.
+    each: tuple[str, ...] = ()  # Options with the number of ranks in each node or resource set.
+    takes: tuple[str, ...] = ()  # Other options with a value.
+    flags: tuple[str, ...] = ()  # Options without a value, if all options that are not listed have a value.
+    env: tuple[str, ...] = ()  # Options with NAME=VALUE, a variable for the ranks.
+    pairs: tuple[str, ...] = ()  # Options with NAME VALUE or NAME=VALUE, a variable for the ranks.
+    lists: tuple[str, ...] = ()  # Options with several NAME=VALUE, separated by commas.
+    parameters: tuple[str, ...] = ()  # Options with the name and the value of an MCA parameter.
+    nested: tuple[str, ...] = ()  # Options with options of ``mpirun`` in one word.
 
     def values(self, option: str) -> int:
-        """Return the number of words after an option that are its values."""
+        """Return how many of the words after an option are values of this option."""
         if option in (*self.pairs, *self.parameters):
             return 2
         if self.flags:
@@ -91,17 +91,18 @@ def is_command(line: str) -> bool:
 def ranks(line: str) -> int | None:
     """Return the number of ranks that the last launcher of a line starts, for all of its programs together.
 
-    None means that the line does not contain the number, or has several commands with different numbers.
+    The result is None if the line does not contain the number, or has several commands with different
+    numbers.
     """
     commands = _launch_commands(line)
-    if len(commands) > 1:  # it is not known which of them printed which table of the log
+    if len(commands) > 1:  # it is not known which command printed which table of the log
         counts = {_command_ranks(words) for words in commands}
         return counts.pop() if len(counts) == 1 else None
     return _command_ranks(commands[0]) if commands else None
 
 
 def _command_ranks(words: Sequence[str]) -> int | None:
-    """Return the number of ranks that a command's last launcher starts; None if it does not contain it."""
+    """Return the number of ranks that a command's last launcher starts; None if the number is not known."""
     if quoted := next((word for word in reversed(words) if " " in word and is_command(word)), ""):
         return ranks(quoted)  # a command in quotes, such as `sh -c "mpirun …"`
     position = next((i for i in reversed(range(len(words))) if is_launcher(words, i)), None)
@@ -128,7 +129,7 @@ def commands(line: str) -> list[list[str]]:
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         words = list(lexer)
-    except ValueError:  # a quote is not closed, so that the line is prose
+    except ValueError:  # a quote is not closed, so the line is probably prose
         words = line.split()
     split_commands: list[list[str]] = [[]]
     for position, word in enumerate(words):

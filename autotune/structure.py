@@ -1,9 +1,9 @@
-"""Converts plain dictionaries to frozen dataclasses, with checks, and dataclasses to values for JSON.
+"""Convert plain dictionaries to frozen dataclasses, with checks, and dataclasses to values for JSON.
 
 A mistake in a dictionary raises one error whose message names the full key. The types are those of the
 dataclass's fields: numbers, text, truth values, enumerations, nested dataclasses, ``Mapping``, ``tuple`` and
-unions of them. If a class has a constructor ``of``, that is called. A field can have another name in
-documents: ``metadata={"key": "from"}``.
+unions of these. If a class has a constructor ``of``, the value is passed to it. With
+``metadata={"key": "from"}`` a field has the name ``from`` in documents.
 """
 
 import json
@@ -27,14 +27,14 @@ _WORDS = {int: "a whole number", float: "a number that is finite", bool: "true o
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A kind of document that is converted to a dataclass, and the errors that mistakes in it raise."""
+    """Describes a kind of document that is converted to a dataclass, and the error that a mistake raises."""
 
     name: str  # Name of the document in messages, e.g. ``the scenario``.
-    error: Callable[[str, str], AutotuneError] = UserError  # Returns the error with a message and a hint.
+    error: Callable[[str, str], AutotuneError] = UserError  # Makes the error from a message and a hint.
     own: bool = False
     """Whether this program wrote the document with ``plain``.
 
-    Then keys are the names of the fields, and null means a number that was not finite."""
+    In such a document keys are the names of fields, and null means a number that was not finite."""
     infinite: bool = False  # Whether numbers may be infinite, which means "no limit".
     newer: bool = False  # Whether unknown keys are ignored, since a later version may have added them.
 
@@ -47,8 +47,8 @@ class Document:
             key_path: Key of the mapping in the document, for messages; empty: it is the whole document.
 
         Raises:
-            AutotuneError: ``self.error``: a key is unknown or missing, or a value is of the wrong type or
-                refused by the dataclass itself.
+            AutotuneError: a key is unknown or missing, or a value is of the wrong type or refused by the
+                dataclass itself. The class of the error is that of ``self.error``.
         """
         if not isinstance(values, Mapping):
             raise self.error(f"{key_path or self.name} = {values!r}", "expected a mapping of keys")
@@ -158,8 +158,8 @@ def parsed(text: str, name: str, raised: type[AutotuneError] = TableError, hint:
         hint: Hint of the error.
 
     Raises:
-        AutotuneError: ``raised``: the text is no JSON, is nested too deeply, or has a number that is not
-            finite, which JSON cannot express.
+        AutotuneError: the text is no JSON, is nested too deeply, or has a number that is not finite, which
+            JSON cannot express. The class of the error is ``raised``.
     """
     try:
         return json.loads(text, parse_float=_finite_number, parse_constant=_no_number)
@@ -231,7 +231,7 @@ class _Field:
 
 @cache
 def _fields(kind: type, by_name: bool) -> tuple[Mapping[str, _Field], frozenset[str]]:
-    """Return key → field of a dataclass with its type resolved, and the keys without a default.
+    """Return the fields of a dataclass by key, with resolved types, and the keys of fields without a default.
 
     The result is cached, since resolving types is slow and a campaign's journal has many entries.
     """

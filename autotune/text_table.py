@@ -1,4 +1,4 @@
-"""Reads the rows of a user's table as text, so that messages can name the row and column of a mistake.
+"""Read the rows of a user's table as text, so that messages can name the row and the column of a mistake.
 
 Blanks around a field are removed; an empty field is a missing value.
 """
@@ -14,11 +14,12 @@ from autotune.errors import TableError, UserError, needing
 from autotune.resources import MOST_BYTES, MOST_CELLS, MOST_COLUMNS, decoded, user_bytes
 
 _QUOTED = re.compile(r"^'(?=[=+@-])")
-"""Matches the quote that this project's tables have before texts that spreadsheets would take as formulas."""
+"""Matches the quote that this project writes before a text which a spreadsheet would read as a formula."""
 _HINT = "a table is a CSV or a Parquet file"
 
 LEAST_US = 1e-3
-"""A few cycles of any processor, in µs: a shorter time, such as 1.5e-6, is no number of µs but of seconds."""
+"""Shortest duration of a call in µs that a table may contain: a few cycles of a processor. A smaller number,
+such as 1.5e-6, is probably a duration in seconds."""
 _YES, _NO = ("1", "1.0", "true", "yes", "y", "t"), ("", "0", "0.0", "false", "no", "n", "f")
 
 Row = Mapping[str, str]  # One row of a table: name of a column → text, which is empty for a missing value.
@@ -27,7 +28,7 @@ Row = Mapping[str, str]  # One row of a table: name of a column → text, which 
 def read_rows(path: Path, needed: str) -> tuple[Sequence[str], Sequence[Row]]:
     """Return the columns and rows of a CSV or Parquet file (``*.parquet``).
 
-    Messages call the first row after the header row 2, as an editor does.
+    Messages count the header as row 1 and the row below as row 2, as an editor does.
 
     Args:
         path: Path of the file.
@@ -64,7 +65,7 @@ def as_delimited(path: Path) -> str:
     """Return the content of a Parquet file as the text of a CSV file.
 
     Raises:
-        TableError: As in `read_rows`.
+        TableError: For the same reasons as in `read_rows`.
     """
     columns, rows = read_rows(path, "a table of measurements has rows")
     text = StringIO()
@@ -75,7 +76,7 @@ def as_delimited(path: Path) -> str:
 
 
 def _check_room(n_columns: int, n_cells: int = 0) -> None:
-    """Raise an error if a table would fill the memory, before it is built.
+    """Raise an error, before a table is built, if the table would fill the memory.
 
     Raises:
         ValueError: There are too many columns or values; the message is for users.
@@ -123,7 +124,8 @@ def _read_parquet(content: bytes) -> tuple[Sequence[str], Sequence[Row]]:
             metadata.num_columns,
             max(metadata.num_rows * metadata.num_columns, sum(c.num_values for c in chunks)),
         )
-        # No value is longer than its column chunk, so a batch fits even if all of its values are as long.
+        # No value is longer than its column chunk. A batch with this number of rows therefore fits into
+        # memory even if every value is as long as the longest chunk.
         longest = max((chunk.total_uncompressed_size for chunk in chunks), default=1)
         rows: list[Row] = []
         remaining = MOST_BYTES
@@ -143,7 +145,7 @@ def _text(value: object) -> str:
 
 
 def parquet_is_here() -> None:
-    """Raise an error unless Parquet files can be read; called before a measurement that needs one begins.
+    """Raise an error unless Parquet files can be read; call this before a measurement that will need it.
 
     Raises:
         UserError: The library for Parquet is not installed.
@@ -164,6 +166,6 @@ def operation(text: str) -> str:
 
 
 def named_in(text: str) -> str:
-    """Return the longest name of a measured collective or pattern among the words of a text; else empty."""
+    """Return the longest name of a measured collective or pattern in a text; empty if it contains none."""
     words = "".join(letter if letter.isalpha() else "_" for letter in text.lower())
     return max((name for name in MEASURED if f"_{name}_" in f"_{words}_"), key=len, default="")

@@ -1,4 +1,4 @@
-"""The command line: every verb, the campaign itself among them."""
+"""Run the command line: every verb, including ``tune``, which runs a campaign."""
 
 import gc
 import logging
@@ -20,8 +20,9 @@ from autotune.errors import STORAGE, AutotuneError, ExitCode
 take_verbs(companion.verbs for companion in companions())
 
 _OBJECTS = 100_000
-"""New objects between two runs of the garbage collector. Reading a journal of thousands of launches creates
-millions of objects and no garbage; with Python's default of 700 half of the reading time was collection."""
+"""Number of new objects after which the garbage collector runs. Reading a journal of thousands of launches
+creates millions of objects and no garbage; with Python's default of 700 new objects, the collector took half
+of the reading time."""
 
 
 def main(words: list[str]) -> int:
@@ -33,7 +34,7 @@ def main(words: list[str]) -> int:
         _say(f"the directory that this was started in: {exc.strerror}\n  start it in another one")
         return ExitCode.MISTAKE
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # what the encoding lacks is printed as a question mark
+        if isinstance(stream, TextIOWrapper):  # other characters are printed as question marks
             stream.reconfigure(errors="replace")
     with suppress(RuntimeError):  # Open MPI 5.0 needs HOME, which timers and Slurm's epilogs do not set
         os.environ.setdefault("HOME", str(Path.home()))
@@ -90,7 +91,7 @@ def _say(message: str) -> None:
 
 
 def _close_output() -> None:
-    """Point standard output to the null device, so that no later write, nor the flush at exit, fails."""
+    """Point standard output to the null device, so that later writes and the flush at exit do not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

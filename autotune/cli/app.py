@@ -1,4 +1,4 @@
-"""The program itself: its verbs with their order, names of earlier versions, and options of its own.
+"""Define the program: the order of its verbs, the names of verbs in earlier versions, and general options.
 
 This folder holds declarations only. Each verb imports what it needs when it is called, so that ``--help``
 stays fast.
@@ -33,7 +33,9 @@ _RENAMED = {
     "knobs": ("doctor", {}, "--knobs"),
     "uninstall": ("install", {}, "--remove"),
 }
-"""Verbs of versions before 1.0, understood until 2.0: verb, options with another name, and the option."""
+"""Maps each verb of versions before 1.0, which is understood until 2.0, to its replacement: a verb, the new
+names of options that were renamed (an empty name: the option is dropped), and the option that selects the
+work of the old verb."""
 
 
 _ORDER = (
@@ -41,11 +43,11 @@ _ORDER = (
     *("status", "history", "report", "compare", "export", "verify", "install"),
     *("doctor", "lint", "import", "screen", "model", "record", "run", "diagnose"),
 )
-"""The order in which verbs are listed, with those of companions that may be missing."""
+"""The order in which verbs are listed. Verbs that companions declare are missing without these companions."""
 
 
 def _renamed(words: list[str]) -> list[str]:
-    """Return a command line in the words of this version, and print what it is called now."""
+    """Return a command line in the words of this version, and print the present name of its verb."""
     if not words or words[0] not in _RENAMED:
         return words
     verb, options, option = _RENAMED[words[0]]
@@ -59,7 +61,7 @@ def _renamed(words: list[str]) -> list[str]:
 
 
 class _Verbs(TyperGroup):
-    """The verbs of the program; ``tune`` is assumed where the command line begins with ``KEY=VALUE``."""
+    """Holds the verbs of the program; ``tune`` is assumed if the command line begins with ``KEY=VALUE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert the verb ``tune`` if the first word is a key, or an option of Hydra's."""
@@ -112,7 +114,7 @@ cli = typer.Typer(
 
 
 def take_verbs(declared: Iterable[typer.Typer | None]) -> None:
-    """Add the verbs that companions declare, and bring all into the order in which they are listed."""
+    """Add the verbs that companions declare, and sort all verbs into the order in which they are listed."""
     for verbs in filter(None, declared):
         cli.registered_commands += verbs.registered_commands
         cli.registered_groups += verbs.registered_groups

@@ -1,4 +1,4 @@
-"""Verbs that take a scenario; Hydra composes it."""
+"""Declare the verbs that take a scenario, which Hydra composes."""
 
 import sys
 from functools import partial

@@ -1,4 +1,4 @@
-"""Verbs that show or export the findings in a campaign's directory."""
+"""Declare the verbs that show or export the findings in a campaign's directory."""
 
 import sys
 from pathlib import Path

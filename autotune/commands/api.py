@@ -1,16 +1,18 @@
-"""The public Python API: what the command line does, for notebooks and scripts.
+"""Define the public Python API, with which notebooks and scripts do what the command line does.
 
     from autotune import Campaign, load_space
 
     campaign = Campaign("allreduce_local", "budget.launches=24", "sizes=[8,4k,1M]")
-    campaign.run()                       # writes the same journal and files as the command, same exit code
-    campaign.history                     # a pandas frame with a row for each time that a launch measured
+    campaign.run()                       # writes the command's journal and files, returns its exit code
+    campaign.history                     # a pandas frame with a row for each measured duration of a call
     Campaign.open("campaigns/allreduce_local").verdict
 
-``autotune/__init__.pyi`` declares the names; ``autotune/__init__.py`` imports them from here when they are
-first used. Errors are those of ``autotune.errors``, with the same messages as on the command line. Signals
-end the work as they end the command, and Python handles signals in the main thread only, so a campaign can
-be composed and run only there.
+A *scenario* is the request for a campaign: collectives, message sizes, ranks, budget and search space; a
+*bench* is the place where the campaign's launches are made. ``autotune/__init__.pyi`` declares the public
+names; ``autotune/__init__.py`` imports them from this module when they are first used. Functions raise the
+errors of ``autotune.errors``, with the same messages as on the command line. A signal such as Ctrl-C ends the
+work of a function just as it ends the command. Python handles signals only in the main thread, so a campaign
+can be composed and run only in that thread.
 """
 
 import contextlib
@@ -65,7 +67,7 @@ _COMMAND_LINE_ONLY = {
 
 
 class Campaign:
-    """A campaign, composed from a scenario or opened from the directory of an earlier run.
+    """Represents a campaign that was composed from a scenario or opened from the directory of an earlier run.
 
     Everything that the properties return is read from the journal in the campaign's directory. The properties
     can therefore be used while another process runs the campaign, after that process was killed, and on
@@ -82,7 +84,7 @@ class Campaign:
 
         Raises:
             ScenarioError: A name, key or value does not exist, or the words ask for several campaigns.
-            StackError: The scenario needs an MPI, and there is no usable one.
+            StackError: The scenario needs an MPI, and no usable MPI was found.
         """
         self._words: tuple[str, ...] | None = (f"conf={scenario}", *overrides)
         self._cached: tuple[tuple[int, int], CampaignDirectory, Conclusion] | None = None
@@ -117,9 +119,9 @@ class Campaign:
         """Return the launches that the campaign would make.
 
         The frame has a row for each phase, with the columns ``launches``, ``most`` (the largest number of
-        launches), ``node_hours`` and ``node_hours_most``. ``node_hours`` counts the measurements alone,
-        without the time to start ranks; ``node_hours_most`` is reached if every launch runs into its time
-        limit.
+        launches), ``node_hours`` and ``node_hours_most``. ``node_hours`` counts only the time in which
+        launches measure, and not the time to start ranks; ``node_hours_most`` is reached if every launch runs
+        into its time limit.
 
         Raises:
             UserError: The campaign was opened from a directory, so it has begun already.
@@ -138,7 +140,8 @@ class Campaign:
 
         Args:
             quiet: Print nothing.
-            yes: As for ``resume``, which is called for a campaign that was opened from a directory.
+            yes: See ``resume``, which is called if the campaign was opened from a directory; ignored if the
+                campaign was composed.
 
         Returns:
             The command's exit code: 0, or 1 if the exported files do not have the effect that they state.
@@ -158,8 +161,8 @@ class Campaign:
 
         Args:
             quiet: Print nothing.
-            yes: Start without asking the programs that the journal names, although this user has not run the
-                campaign before.
+            yes: Start the programs that the journal names, without asking the user, even if this user has not
+                run the campaign before.
 
         Raises:
             JournalError: Other users could have written the journal, or the user did not agree to start the
@@ -186,7 +189,7 @@ class Campaign:
 
     @property
     def history(self) -> Frame:
-        """Return all measurements, with a row for each measured time, as ``history --all`` prints them."""
+        """Return all measurements, a row for each measured duration, as ``history --all`` prints them."""
         return history_frame(self._concluded()[0].history)
 
     @property
@@ -201,13 +204,13 @@ class Campaign:
     def recommendation(self) -> Recommendation | None:
         """Return the recommendation; None until one setting has been measured completely.
 
-        Its ``provenance`` says whether the recommendation was verified on fresh launches.
+        ``recommendation.provenance`` says whether the setting was verified on fresh launches.
         """
         return self._concluded()[1].recommendation
 
     @property
     def gains(self) -> Frame:
-        """Return tuned time, default time, and speed-up with its 95 % interval, a row for each size."""
+        """Return a row for each message size: tuned time, default time, speed-up and its 95 % interval."""
         return gains_frame(self.recommendation)
 
     @property
@@ -224,9 +227,9 @@ class Campaign:
         """Write the recommendation as parameter files and return their paths.
 
         Args:
-            formats: Names of file formats; by default the usual ones of the MPI implementation.
+            formats: Names of file formats; by default the usual formats of the MPI implementation.
             out: Directory for the files; by default ``export/`` in the campaign's directory.
-            choice: Which setting is exported: a value of ``ChoiceKind``.
+            choice: Name of the setting that is exported: a value of ``ChoiceKind``, such as ``harmless``.
 
         Raises:
             UserError: There is nothing to export, a format or choice is unknown, or files cannot be written
@@ -247,7 +250,7 @@ class Campaign:
 
         Args:
             out: The page's path; by default ``report.html`` in the campaign's directory.
-            figures: Directory into which each figure is also written, as PNG and SVG; None writes none.
+            figures: Directory into which each figure is also written, as PNG and SVG; None: no such files.
 
         Raises:
             UserError: A file cannot be written, or matplotlib, which figures need, is not installed.
@@ -288,8 +291,8 @@ class Campaign:
 
         Args:
             command: The application's command line.
-            launches: Number of launches with and without the files together; None means as many as the
-                campaign's verification makes.
+            launches: Number of all launches, those with the files and those without; None means as many as
+                the campaign's verification makes.
             figure: Regular expression that finds the figure to be compared in the application's output; None
                 compares run times.
             more_is_better: Whether a larger figure is better.
@@ -305,7 +308,7 @@ class Campaign:
         return verdict
 
     def _composed(self, task: Callable[[Scenario, Bench], _T]) -> _T:
-        """Compose the scenario and its bench (where it is launched), and return the result of ``task``."""
+        """Compose the scenario and its bench, and return what ``task`` returns for these two."""
         if self._words is None:
             raise UserError(f"{self.directory} has begun", "Campaign(NAME, …).plan() says what one would do")
         _in_main_thread()
@@ -353,7 +356,7 @@ def diagnose(
     seconds: float = 120.0,
     out: str | PathLike[str] = "calls.json",
 ) -> "Diagnosis":
-    """Return the time that a run loses in MPI, the causes, and the gain that tuning can bring.
+    """Return the time that a run loses in MPI, the causes of this loss, and the gain that tuning can bring.
 
     The command ``diagnose`` does the same.
 

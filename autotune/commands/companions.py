@@ -1,8 +1,9 @@
-"""The companions (optional parts of the program, such as ``guard``), and what they may add to the core.
+"""Find the companions (optional parts of the program, such as ``guard``), and call what they add to the core.
 
-The core works without any companion: to leave one out, remove its folder and its row of the table. The module
-that a row names declares the companion's verbs, and its variable ``companion`` adds to what the core does. No
-other module of the core names a companion.
+The core works without any companion. To leave a companion out, remove its folder and its entry in
+``COMPANIONS``. Each entry names the module that declares the companion's verbs; the variable ``companion`` of
+that module is a ``Companion``, whose methods and functions the core calls. No other module of the core names
+a companion.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,30 +38,31 @@ COMPANIONS = {
 
 
 class _Sites(Protocol):
-    """Functions that the core calls for a whole site: several jobs tuned together (``conf=site``)."""
+    """Declares what the core calls for a whole site: several jobs that are tuned together (``conf=site``)."""
 
     def tune(self, document: Mapping[str, Any], compose: "Compose", quiet: bool) -> int: ...
     def plan(
         self, document: Mapping[str, Any], compose: "Compose", planned: list[tuple[float, float]]
-    ) -> int: ...  # It appends the node-hours of the jobs to ``planned``.
+    ) -> int: ...  # Appends the (least, most) node-hours of the jobs to ``planned``.
     def measure(self, document: Mapping[str, Any], compose: "Compose") -> int: ...
     def status(self, directory: Path, as_json: bool) -> None: ...
-    def progress(self, directory: Path) -> tuple[str, bool]: ...  # A text, and whether a process goes on.
+    def progress(self, directory: Path) -> tuple[str, bool]: ...  # The status, and whether work goes on.
     def report(self, directory: Path, out: Path | None) -> None: ...
     def recommendation(self, directory: Path) -> "Recommendation": ...
 
 
 class _Recordings(Protocol):
-    """Functions that verbs of the core call to read or use recordings of an application's MPI calls."""
+    """Declares what the core calls to read or use recordings of an application's MPI calls."""
 
     def page(self, path: Path) -> str: ...
 
-    # Kinds of calls, the most costly first: slot, nodes, and seconds without waiting for late ranks.
+    # Returns (slot, number of nodes, seconds without the wait for late ranks) of each kind of calls, the most
+    # costly kind first. A slot is (collective, communicator size, message size).
     def timed_slots(self, path: Path) -> "list[tuple[Slot, int, float]]": ...
 
     def tuned_run(self, path: Path) -> Mapping[str, Any]: ...  # The ``run.json`` of a job that tuned itself.
 
-    # The share of an application's MPI time that its profile assigns to each slot.
+    # Returns for each slot the share of the application's MPI time that the application's profile reports.
     def weights(
         self, text: str, name: str, slots: "Sequence[Slot]", time_s: "Mapping[Slot, float]"
     ) -> "dict[Slot, float]": ...
@@ -81,18 +83,18 @@ class _Recordings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A companion: its verbs, its ports, and hooks that the core calls, which change nothing by default."""
+    """Describes what a companion adds: verbs, functions, and methods that by default have no effect."""
 
     verbs: typer.Typer | None = None
     sites: _Sites | None = None
     recordings: _Recordings | None = None
 
     def command_lines(self, words: Sequence[str]) -> list[list[str]]:
-        """Return the command line of each campaign that the words ask for."""
+        """Return a command line for each campaign that the words of a command line ask for."""
         return [list(words)]
 
     def filled(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a composed configuration with the keys that the companion fills."""
+        """Return a composed configuration in which the companion has filled in the keys that it computes."""
         return dict(document)
 
     def worth_text(
@@ -106,19 +108,19 @@ class Companion:
         return ""
 
     def environment_of(self, path: PurePath, text: str) -> dict[str, str] | None:
-        """Return environment variables that set the same as a file; None if the kind of file is unknown."""
+        """Return environment variables with the same effect as a file; None for an unknown kind of file."""
         del path, text
         return None
 
 
 @cache
 def companions() -> tuple[Companion, ...]:
-    """Return all companions that the table lists."""
+    """Return all companions that ``COMPANIONS`` lists."""
     return tuple(import_module(module).companion for module in COMPANIONS.values())
 
 
 def command_lines(words: Sequence[str]) -> Iterable[Sequence[str]]:
-    """Return the command line of each campaign that the words ask for, as the companions expand the words."""
+    """Return a command line for each campaign that the words ask for; any companion may expand the words."""
     lines = [list(words)]
     for companion in companions():
         lines = [line for former in lines for line in companion.command_lines(former)]
@@ -126,7 +128,7 @@ def command_lines(words: Sequence[str]) -> Iterable[Sequence[str]]:
 
 
 def filled(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a composed configuration with the keys that companions fill."""
+    """Return a composed configuration in which all companions have filled in the keys that they compute."""
     for companion in companions():
         document = companion.filled(document)
     return dict(document)
@@ -143,7 +145,7 @@ def worth_text(
 
 
 def environment_of(path: PurePath, text: str) -> dict[str, str] | None:
-    """Return environment variables that set the same as a file; None if the kind of file is unknown."""
+    """Return environment variables with the same effect as a file; None for an unknown kind of file."""
     answers = (companion.environment_of(path, text) for companion in companions())
     return next((env for env in answers if env is not None), None)
 

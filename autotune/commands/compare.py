@@ -1,4 +1,7 @@
-"""``compare DIR…``: print several campaigns in one table; a multirun ends with the same table."""
+"""``compare DIR…``: print several campaigns in one table.
+
+A multirun (several campaigns from one command) ends with the same table.
+"""
 
 import os
 import sys
@@ -15,7 +18,7 @@ from autotune.views.text import advice_text, ratio_text
 
 
 def compare(directories: Sequence[Path], as_json: bool) -> None:
-    """Print one line for each campaign: stack, size, state, gain, and the changes that it recommends."""
+    """Print one line for each campaign: its MPI, size, state and gain, and the recommended changes."""
     campaigns = [read_campaign(directory) for directory in directories]
     conclusions = [campaign.conclude() for campaign in campaigns]
     rows = [row(*pair) for pair in zip(campaigns, conclusions, strict=True)]
@@ -33,7 +36,7 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
 
 
 def row(campaign: CampaignDirectory, conclusion: Conclusion) -> dict[str, Any]:
-    """Return the row of the comparison for one campaign and its conclusion, as JSON values by column."""
+    """Return the table's row for a campaign and its conclusion, as a mapping from columns to JSON values."""
     about, recommendation, (gain, (low, high)) = campaign.about, conclusion.recommendation, conclusion.speedup
     return {
         "directory": str(campaign.path),

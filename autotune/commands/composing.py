@@ -1,8 +1,9 @@
-"""Checks of scenario files: of the settings of Hydra itself, a file may set the launcher and the mode only.
+"""Check scenario files; among Hydra's own settings, a file may set only the launcher and the mode.
 
-Hydra creates the objects that its own node ``hydra`` of a configuration names (callbacks, sweepers, log
-handlers), and sets environment variables of this process, before any task is called. Anybody may have written
-a scenario file, so the values that files put into that node are checked while the configuration is composed.
+Hydra's own settings are in the node ``hydra`` of a configuration. Before Hydra calls any task, it creates the
+objects that this node names (callbacks, sweepers, log handlers), and sets environment variables of this
+process. Anybody may have written a scenario file, so this module checks the values that files put into the
+node while Hydra composes the configuration.
 """
 
 import json
@@ -43,16 +44,17 @@ _KEPT_BY_HYDRA = (
 )
 """Keys of the node ``hydra`` in which Hydra itself lists the composed parts and the files they come from."""
 _RESOLVERS = ("oc.select", "oc.dict.keys", "oc.dict.values", "now")
-"""OmegaConf resolvers that a scenario may use, because they yield only parts of the scenario, or the time.
-``oc.decode`` and ``oc.create`` are left out, because they interpret a text as interpolations again."""
+"""OmegaConf resolvers (functions in interpolations) that a scenario may use, because they yield only parts of
+the scenario, or the time. ``oc.decode`` and ``oc.create`` are not allowed, because they also resolve
+interpolations that are inside their argument's value."""
 _ACTING = ("_target_", "_args_", "_partial_", "_recursive_", "_convert_")
 """Keys that make Hydra create an object."""
 _BASIC = {"_target_": "hydra._internal.core_plugins.basic_launcher.BasicLauncher"}
-"""Node of Hydra's own launcher, which means that no launcher was chosen."""
+"""The node ``hydra.launcher`` if no launcher was chosen: it names Hydra's own launcher."""
 
 
 class CheckedLoader(ConfigLoaderImpl):
-    """Composes configurations as Hydra does, and refuses one in which a file sets keys that Hydra acts on."""
+    """Composes configurations like Hydra, but refuses a file that sets keys on which Hydra acts."""
 
     def load_configuration(
         self,
@@ -215,7 +217,7 @@ def check_started(document: Mapping[str, Any], typed: Sequence[str], looks: bool
 def _check_text(text: str, key: str) -> None:
     try:
         calls = [*_calls(parse(text))]
-    except GrammarParseError:  # OmegaConf raises it again before it resolves any part of the value
+    except GrammarParseError:  # OmegaConf raises this error again before it resolves the value
         return
     for call in calls:
         name = call.getChild(1).getText()

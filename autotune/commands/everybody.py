@@ -1,4 +1,4 @@
-"""Choice of the setting for files that apply to all jobs of a user, of an MPI installation, or of a site."""
+"""Choose the setting for files that apply to all jobs of a user, of an MPI installation, or of a site."""
 
 import sys
 from pathlib import Path
@@ -16,19 +16,21 @@ def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> R
     """Return the recommendation of a campaign, or the common recommendation for all jobs of a site.
 
     Raises:
-        AutotuneError: a setting that slows no other call is requested, and every verified one slows some.
+        AutotuneError: a setting that slows no other call is requested, but every verified setting slows some
+            other call.
         UserError: there is no recommendation yet, or the kind of choice does not exist for a site.
     """
     return _of_site(directory, kind) if is_site(directory) else read_campaign(directory).recommended(kind)
 
 
 def for_everybody(directory: Path, kind: ChoiceKind) -> Recommendation:
-    """Return the setting of a campaign or site for everybody's jobs, and print what it slows.
+    """Return the setting of a campaign or site for everybody's jobs, and print which other calls it slows.
 
-    Of a setting that slows no other call it is printed which calls the best setting would make slower.
+    If a campaign's setting slows no other call, the function prints which calls the best setting would slow.
 
     Raises:
-        AutotuneError: a setting that slows no other call is requested, and every verified one slows some.
+        AutotuneError: a setting that slows no other call is requested, but every verified setting slows some
+            other call.
         UserError: for the same reasons as in ``recommended``.
     """
     if is_site(directory):

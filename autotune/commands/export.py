@@ -32,18 +32,21 @@ def export(
     module: str = "openmpi",
     confirmed: bool = False,
 ) -> None:
-    """Write the files of one recommendation; those of several campaigns or sites are merged into one first.
+    """Write a recommendation as files; the recommendations of several campaigns or sites are merged first.
 
-    ``out`` is by default ``export`` in the first directory; without ``format_names`` the usual formats of the
-    MPI are written. With a ``prefix`` a tree of files for all users of a site is written there instead, whose
-    module file requires the environment ``module`` of the site's MPI (if any); then ``kind`` is by default
-    the harmless choice, and ``confirmed`` skips the questions that ``install`` asks.
+    ``out`` is by default ``export`` in the first directory, ``format_names`` are by default the usual formats
+    of the MPI, and ``kind`` names the choice (a value of ``ChoiceKind``) that is exported.
+
+    If a ``prefix`` is given, the files are instead a tree below this directory, for all users of a site. The
+    tree's module file then requires ``module``, the environment module of the site's MPI (empty: there is
+    none). In this case ``kind`` is by default the harmless choice, and ``confirmed`` skips the questions that
+    ``install`` asks.
 
     Raises:
         AutotuneError: a confirmation is needed and was not given, or every verified setting slows other
             calls.
-        UserError: there is nothing to export, a format cannot express the setting, or files cannot be written
-            to that place.
+        UserError: there is nothing to export, a format cannot express the setting, or files cannot be
+            written.
     """
     choice = ChoiceKind(kind or (ChoiceKind.HARMLESS if prefix else ChoiceKind.RECOMMENDED))
     read = for_everybody if prefix else recommended

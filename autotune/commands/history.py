@@ -1,4 +1,4 @@
-"""``history DIR``: all measurements of a campaign as a table."""
+"""``history DIR``: print all measurements of a campaign as a table."""
 
 import sys
 from pathlib import Path
@@ -11,9 +11,10 @@ from autotune.views.frames import FORMATS, Frame, history_frame, table_bytes
 
 
 def history(directory: Path, table_format: str, out: Path | None, everything: bool = False) -> None:
-    """Print all measurements of a campaign as a table in the format of ``format_of``, or write them.
+    """Print all measurements of a campaign as a table, or write the table to the file ``out``.
 
-    With ``everything`` the table also has the parameters that every launch left at the stack's default.
+    ``format_of`` chooses the format. With ``everything`` the table also has columns for the parameters that
+    every launch left at the stack's default.
 
     Raises:
         TableError: for the same reasons as in ``format_of``.
@@ -25,7 +26,7 @@ def history(directory: Path, table_format: str, out: Path | None, everything: bo
 
 
 def format_of(out: Path | None, table_format: str = "") -> str:
-    """Return the format of a table: the one that was requested, else the one that the file's name implies.
+    """Return the requested format of a table; if none was requested, the format that the file's name implies.
 
     Raises:
         TableError: the format is unknown, or it is Parquet and no file is named.

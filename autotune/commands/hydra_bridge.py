@@ -1,10 +1,11 @@
-"""The bridge to Hydra: makes a scenario and its bench out of words of the command line, for a task to use.
+"""Make a scenario and its bench from words of the command line, with Hydra, and call a task with the two.
 
-A bench is the place where a scenario is launched. ``hydra.main`` reads ``sys.argv``, prints errors and exits;
-``hydra.compose`` supports neither multiruns nor options. This module therefore performs the steps of
-``hydra.main`` itself, with the words that its caller gives, and raises errors as exceptions. For this it uses
-private parts of Hydra, which is why Hydra is pinned to 1.3: its parser of options, its search path with that
-of its plugins, its reader of files, and the object that runs and sweeps jobs and shows configurations.
+A bench is the place where a scenario is launched; a task is a function that does the work of a verb.
+``hydra.main`` reads ``sys.argv``, prints errors and exits; ``hydra.compose`` supports neither multiruns nor
+options. This module therefore performs the steps of ``hydra.main`` itself, with the words that its caller
+gives, and raises errors as exceptions. For these steps it uses private parts of Hydra: the parser of options,
+the search path, to which plugins add, the reader of files, and the object that runs jobs and multiruns and
+shows configurations. Hydra is therefore pinned to version 1.3.
 """
 
 import os
@@ -51,13 +52,14 @@ from autotune.resources import folder
 from autotune.scenario import CHANGEABLE, Scenario, completed, scenario_of
 
 _DEFAULT_LAUNCHER = f"{LAUNCHERS}.mpirun.MpirunLauncher"
-"""The launcher of scenarios that name none. Hydra's own default launcher would start no MPI to tune."""
+"""The launcher if a scenario names none. Hydra's own default launcher would start no MPI to tune."""
 
 _OPEN_SECTIONS = (
     *("fix.", "responses.", "mpi.mca.", "mpi.env.", "proposer.options.", "probe.options."),
     *("simulate.", "replay."),
 )
-"""Sections in which users invent the keys: a new key needs no ``+`` here, which Hydra would require."""
+"""Sections of a scenario in which users invent the keys. Hydra requires a ``+`` before a new key; in these
+sections the user need not write it."""
 
 Task = Callable[[Scenario, Bench], int]
 """A function that does the work with a composed scenario at its bench, and returns the exit code."""
@@ -75,16 +77,17 @@ def run_task(
     site_task: SiteTask | None = None,
     dry_run: bool = False,
 ) -> int:
-    """Do a task with the scenario that the words compose, or what an option of Hydra's asks for.
+    """Call a task with the scenario that the words compose, or do what an option of Hydra's asks for.
 
-    A multirun does it once for each combination of values, and returns the largest exit code. If the task
-    ``launches`` anything, a batch system may do the work, and hosts are checked. ``site_task`` does the work
-    for a scenario of a whole site; without it such a scenario is an error. In a ``dry_run`` no program is
-    started that only a scenario file names.
+    A multirun calls the task once for each combination of values, and returns the largest exit code.
+    ``launches`` says that the task launches something: then a batch system may do the work, and hosts are
+    checked. ``site_task`` is called in place of the task for a scenario of a whole site; if it is None, such
+    a scenario is an error. In a ``dry_run`` a program that only a scenario file names, and not the user's
+    words, is not started.
 
     Raises:
-        AutotuneError: the task failed, or Hydra refused the words (its exception is translated into this
-            one). ``Interrupted`` is raised for Ctrl-C, SIGTERM and SIGHUP.
+        AutotuneError: the task failed, or Hydra refused the words (Hydra's exception is translated).
+            ``Interrupted`` is raised for Ctrl-C, SIGTERM and SIGHUP.
     """
     job = _Job(task, launches, site_task, dry_run)
     with heeded():
@@ -114,7 +117,7 @@ def _run_words(words: Sequence[str], job: "_Job") -> None:
 
 
 def answer_of(ask: Callable[[Scenario, Bench], _T], words: Sequence[str], launches: bool = False) -> _T:
-    """Compose the scenario that the words describe, and return what ``ask`` returns for it and its bench.
+    """Return what ``ask`` returns for the scenario that the words compose, and for the scenario's bench.
 
     Raises:
         AutotuneError: for the same reasons as in ``run_task``.
@@ -141,7 +144,9 @@ class Composer:
     """Directories of the campaigns composed so far; each call with ``launches=True`` adds one."""
 
     def __call__(self, document: dict[str, Any], launches: bool = True) -> tuple[Scenario, Bench]:
-        """Return the scenario of a configuration (its interpolations are resolved) and its bench.
+        """Return the scenario and the bench of a configuration whose interpolations are already resolved.
+
+        If ``launches`` is false, nothing is prepared for a launch.
 
         Raises:
             ScenarioError: a key or a value is not allowed, or ``export`` names an unknown format.
@@ -162,7 +167,7 @@ class Composer:
 
 @dataclass
 class _Job:
-    """The function that Hydra calls with each configuration that it has composed."""
+    """Is called by Hydra with each composed configuration, and calls the task with the scenario and bench."""
 
     task: Task
     launches: bool
@@ -286,8 +291,8 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
     used. If anything will be launched, the launcher's ``prepare`` is called first.
 
     Raises:
-        ScenarioError: the launcher is not part of this project or does not have one of the keys; or the
-            scenario was stored without a secret value, and the environment does not contain it either.
+        ScenarioError: the launcher is not part of this project, or a key of the node is unknown to it; or the
+            scenario was stored without a secret value, and the environment does not contain this value.
         StackError: the bench has no MPI that can be launched.
     """
     node = dict(launcher) or {"_target_": _DEFAULT_LAUNCHER}

@@ -20,8 +20,8 @@ def install(
 ) -> None:
     """Merge the recommendation into the user's own parameter files, or into those for all users.
 
-    ``kind`` is a choice, harmless or recommended. If ``unasked``, a doubtful result (simulated, not verified)
-    is installed without a question.
+    ``kind`` names the setting to install: ``harmless`` or ``recommended``. If ``unasked``, a doubtful result
+    (simulated, not verified) is installed without a question.
 
     Raises:
         AutotuneError: the result is doubtful and the user did not agree, or every verified setting slows

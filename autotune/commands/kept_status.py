@@ -1,9 +1,10 @@
-"""The ``status`` of a long campaign, stored in a file beside its journal.
+"""Store the ``status`` of a long campaign in a file beside its journal, and read it again.
 
-It takes seconds to evaluate thousands of launches, so the result is stored. The file has one line, which this
-user has signed; the file is not used if it was altered, if an earlier version wrote it, or if it belongs to
-somebody else. The stored status is valid while the journal is unchanged; launches that a running campaign has
-added since are counted but not evaluated. This module imports no heavy modules.
+The evaluation of thousands of launches takes seconds, so its result is stored. The file has one line, which
+is signed for this user; the file is not used if it was altered, if an earlier version wrote it, or if it
+belongs to somebody else. The stored status is valid while the journal is unchanged. If a running campaign has
+added launches to the journal since, these are counted but not evaluated. This module imports no heavy
+modules, so that ``status`` starts quickly.
 """
 
 import json
@@ -23,7 +24,7 @@ from autotune.structure import plain
 from autotune.views.text import duration_text
 
 KEPT = ".status.json"  # Name of the file in a campaign's directory that stores the status.
-LONG = 200  # Number of launches from which on the status is stored.
+LONG = 200  # Smallest number of launches for which the status is stored.
 JOBS = "slurm"  # Folder of a campaign's directory with the scripts and the output of its batch jobs.
 SCHEMA = 1
 """Version of the document that ``status --json`` prints; it is raised when a key changes or is removed, and
@@ -33,10 +34,10 @@ _RUNNING = "running"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The status of a campaign: its state, its launches, and the best setting so far."""
+    """Holds the status of a campaign: its state, its launches, and the best setting so far."""
 
     document: dict[str, Any]  # The status as JSON values.
-    found: tuple[str, ...] = ()  # Lines on the results after ``concluded`` launches.
+    found: tuple[str, ...] = ()  # Lines of text on the results of the first ``concluded`` launches.
     concluded: int = 0  # Number of launches that the results are based on.
     phases: dict[str, int] = field(default_factory=dict)  # Number of launches by phase.
     under_way: tuple[tuple[int, str], ...] = ()
@@ -66,7 +67,10 @@ class Progress:
 
     @property
     def _phase(self) -> str:
-        """Return the furthest phase that was begun (each may launch the baseline); empty if complete."""
+        """Return a text on the last begun phase, in the planned order; empty if the campaign is complete.
+
+        The latest launch may belong to an earlier phase, because every phase may launch the baseline again.
+        """
         phases, begun_phases = self.document.get("phases", ()), {*self.phases, *dict(self.under_way).values()}
         if self.document["state"] == "complete" or not phases:
             return ""
@@ -100,15 +104,15 @@ class Progress:
 
 
 def is_site(directory: Path) -> bool:
-    """Return whether a directory is that of a whole site (several jobs tuned together)."""
+    """Return whether a directory belongs to a whole site (several jobs that are tuned together)."""
     return (directory / WISHES).is_file()
 
 
 def stored_status(directory: Path) -> Progress | None:
     """Return the stored status of a campaign, brought up to date by counting the launches made since.
 
-    None is returned if no status is stored, if the stored one is not valid for this journal, or if it says
-    that the campaign is running although no process writes its journal.
+    The result is None if no status is stored, if the stored status is not valid for this journal, or if it
+    says that the campaign is running although no process writes the journal.
     """
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, AutotuneError):
         line = opened(content(directory, KEPT).removesuffix(b"\n"))
@@ -150,8 +154,8 @@ def store_status(directory: Path, progress: Progress) -> None:
 def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
     """Return a stored status to which the launches after the first ``end`` bytes of the journal are added.
 
-    None is returned if the campaign has ended, if its description was changed, or if the numbers of the new
-    lines do not continue those of the lines that were read before.
+    The result is None if the campaign has ended, if its description was changed, or if the numbers of the new
+    lines do not continue the numbers of the lines that were read before.
 
     Raises:
         OSError: the journal cannot be read.

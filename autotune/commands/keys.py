@@ -1,4 +1,8 @@
-"""The keys of a scenario, as ``conf/config.yaml`` and the option groups beside it list and explain them."""
+"""List and explain the keys of a scenario, as ``conf/config.yaml`` and the option groups do.
+
+An option group is a folder beside ``config.yaml``. Each file in the folder is an option, which sets values of
+one section.
+"""
 
 import re
 from typing import Any
@@ -13,7 +17,10 @@ _SECTION = re.compile(r"^(?:  - )?([a-z_]+):.*?(?: # (.*))?$", re.MULTILINE)
 
 
 def explained() -> list[tuple[str, str]]:
-    """Return each section of a scenario, with its comment in ``config.yaml`` and its options or its keys."""
+    """Return (name, text) of each section of a scenario.
+
+    The text is the section's comment in ``config.yaml``, followed by its options or its keys.
+    """
     comments = dict(_SECTION.findall(conf_text("config")))
     options = groups()
     inside = {name: ", ".join(options.get(name) or keys_of(name)) for name in keys_of("")}
@@ -51,7 +58,7 @@ def keys_of(section: str) -> list[str]:
 
 
 def groups() -> dict[str, list[str]]:
-    """Return the options of every group, such as the names of all scenarios for the group ``conf``."""
+    """Return the names of the options in every group, such as those of all scenarios for ``conf``."""
     return {
         path.name: sorted(option.stem for option in path.glob("*.yaml"))
         for path in sorted(folder("conf").iterdir())

@@ -21,7 +21,8 @@ def knobs(
     """Print the variables of an MPI and its libraries, with class, default, and the values to try (levels).
 
     ``layers`` names the libraries (empty: all). Only variables of class performance are printed, unless
-    ``everything`` is asked for. A size threshold gets the ``sizes``, separated by commas, as levels.
+    ``everything`` is true. ``sizes`` are message sizes separated by commas: the levels of a variable that is
+    a threshold of the message size.
 
     Raises:
         UserError: JSON and CSV were both requested, or ``sizes`` contains a word that is not a message size.

@@ -10,7 +10,7 @@ from autotune.resources import folder
 
 _WIDTH, _INDENT = 80, 4
 _SENTENCE = re.compile(r"(.*?[^\d])[.:](?:\s|$)", re.DOTALL)
-"""Matches a text up to a full stop or colon that ends a word, so not up to the one in ``Open MPI 5.0``."""
+"""Matches a text up to the full stop or colon that ends its first sentence; the dot in ``5.0`` ends none."""
 
 
 def listing() -> None:

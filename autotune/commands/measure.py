@@ -16,7 +16,9 @@ from autotune.space.given import point_of
 def measure(scenario: Scenario, bench: Bench, points: tuple[str, ...], out: Path | None) -> int:
     """Launch one setting of the parameters once, and print a row for each cell that was measured.
 
-    ``points`` are values as ``NAME=VALUE``; without any the MPI's own defaults are launched.
+    A cell is a collective, communicator size, message size and per-size choice (such as the algorithm).
+    ``points`` are the setting's values as ``NAME=VALUE``; if there are none, the MPI's own defaults are
+    launched. The table is written to the file ``out``, or printed if this is None.
 
     Raises:
         ScenarioError, SpaceError: the search space has no such parameter or value.
@@ -25,7 +27,7 @@ def measure(scenario: Scenario, bench: Bench, points: tuple[str, ...], out: Path
     """
     from autotune.views.frames import history_frame
 
-    table_format = format_of(out)  # before the launch: its times would be lost if this raised an error later
+    table_format = format_of(out)  # checked before the launch: a later error would lose the times
     trial = Trial(
         number=1,
         phase=Phase.SEARCH if points else Phase.BASELINE,

@@ -13,19 +13,20 @@ from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError
 
 @dataclass
 class CampaignEnding:
-    """The outcome of a campaign; the code that runs the campaign fills it in."""
+    """Holds the outcome of a campaign; the code that runs the campaign sets its fields."""
 
     text: str = ""  # The result in one line.
-    code: int = ExitCode.WELL  # The exit code.
+    code: int = ExitCode.WELL
 
 
 @contextmanager
 def notifying(command: Sequence[str], directory: Path) -> Iterator[CampaignEnding]:
     """Run a command when the work inside the context ends.
 
-    Three words are appended to the command: the directory, the result in one line (of an ``AutotuneError``
-    that leaves the context, its message) and the exit code. No shell is used. If the command fails, a warning
-    is printed and nothing else changes. If a batch job continues the work, the command is not run.
+    Three words are appended to the command: the directory; the result in one line, or the message of the
+    ``AutotuneError`` that leaves the context; and the exit code. The command is started without a shell. If
+    it fails, a warning is printed and nothing else changes. If a batch job continues the work, the command is
+    not run.
 
     Raises:
         ScenarioError: there is no such program. The error is raised before the work begins.

@@ -1,4 +1,4 @@
-"""Options and arguments that several verbs share, both verbs of the core and verbs of companions."""
+"""Declare the options and arguments that several verbs share, both verbs of the core and of companions."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from autotune.errors import UserError
 
 
 class _Composed(TyperCommand):
-    """A verb that takes a scenario; its help therefore lists the keys of a scenario."""
+    """Represents a verb that takes a scenario, so that the verb's help also lists the keys of a scenario."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write every key with its comment from ``config.yaml``."""
@@ -27,7 +27,7 @@ COMPOSED: dict[str, Any] = {
     "epilog": "Hydra's own options: -m: a campaign for each combination of KEY=A,B; --cfg job: keys and "
     "values; --config-dir DIR: scenarios of your own; --hydra-help: all options.",
 }
-"""Declares a verb that takes a scenario; options that the verb does not know are passed to Hydra."""
+"""Arguments that declare a verb which takes a scenario; options unknown to the verb are passed to Hydra."""
 
 Words = Annotated[
     list[str] | None,
@@ -56,10 +56,12 @@ def only_one(*options: tuple[str, bool]) -> None:
 
 
 def belonging(options: str, owner: str, *given: object) -> None:
-    """Refuse options that say nothing without another one (``owner``).
+    """Refuse options that have no effect without another option, their ``owner``, which was not given.
+
+    ``options`` contains the names of the options for the message, ``given`` their values.
 
     Raises:
-        UserError: one of the values of these options is ``given``, without their owner.
+        UserError: one of the options was given.
     """
     if any(given):
         several = " and " in options

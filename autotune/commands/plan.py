@@ -26,7 +26,7 @@ from autotune.views.text import cost_text
 def plan_all(words: Sequence[str]) -> int:
     """Print the plan of the campaign that the words compose, and return the exit code.
 
-    For a multirun the plan of each campaign is printed, followed by the sum of their node-hours.
+    For a multirun the plan of each campaign is printed, followed by the node-hours of all campaigns together.
 
     Raises:
         AutotuneError: for the same reasons as in ``run_task``.
@@ -47,8 +47,9 @@ def plan_all(words: Sequence[str]) -> int:
 def plan(scenario: Scenario, bench: Bench, planned: list[tuple[float, float]] | None = None) -> int:
     """Print what can be tuned, the launches and node-hours of each phase, and the design of the screening.
 
-    The lower figure of node-hours counts only the measurements, whose length the scenario sets; the upper one
-    is reached if every launch runs into its time limit. The pair for all launches is appended to ``planned``.
+    Node-hours are shown as a range. The lower end counts only the time in which launches measure, which the
+    scenario sets; the upper end is reached if every launch runs into its time limit. The range for all phases
+    together is appended to ``planned``.
     """
     request = bench.asked(scenario)
     strategy, measurement = strategy_of(request, bench), measurement_of(request, bench.placement.ranks)
@@ -87,7 +88,10 @@ def plan(scenario: Scenario, bench: Bench, planned: list[tuple[float, float]] | 
 
 
 def _resolved(strategy: Strategy) -> str:
-    """Return what the verification resolves if launches scatter as on earlier recorded machines."""
+    """Return a line on the smallest gain that the verification can resolve; empty without a verification.
+
+    The line assumes that launches differ as much as those on the recorded machines.
+    """
     remark = resolution(strategy.campaign, LAUNCH_SPREAD.usual_sd) if strategy.plan().verifier else None
     return f"as on recorded machines, {remark.text}\n" if remark else ""
 

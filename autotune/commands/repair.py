@@ -12,7 +12,7 @@ from autotune.history.repair import salvaged
 
 
 def repair(directory: Path) -> None:
-    """Write a new journal with every event that can be read from the damaged one, and print what was lost.
+    """Write a new journal with every readable event of the damaged journal, and print what was lost.
 
     Raises:
         UserError: there is no journal.

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from autotune.views.report import ReportInput
 
 _EVERY_S = 30.0  # Seconds after which the page of a running campaign is written again; an open page reloads.
-_LOG_BYTES = 1 << 20  # Number of bytes that are read of a log of UCX; its tables are at the beginning.
+_LOG_BYTES = 1 << 20  # Number of bytes that are read from the beginning of UCX's log, which has its tables.
 _SHARE = 10  # Drawing takes at most 1/_SHARE of the time, because it disturbs the launches being measured.
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A job to run with the recommendation; missing ranks, nodes or sizes are those of the campaign."""
+    """Describes a job that will use the recommendation; by default it is like the campaign's launches."""
 
     ranks: int | None = None
     nodes: int | None = None
@@ -63,10 +63,11 @@ def report(
 ) -> None:
     """Write the HTML page on a campaign, on a recording of calls, or on a table of measurements.
 
-    ``out`` is by default ``report.html`` in the campaign's directory, or the file's name with ``.html``. The
-    figures are also written to the directory ``figures``, as PNG and SVG. With ``follow`` the page is written
-    again and again until the campaign ends or the user presses Ctrl-C. ``collective`` chooses one of a table.
-    The page says of each call of a ``job`` whether it is covered.
+    ``directory`` may also be the path of a recording or a table. ``out`` is by default ``report.html`` in the
+    campaign's directory, or the file's own name with the ending ``.html``. The figures are also written to
+    the directory ``figures``, as PNG and SVG. With ``follow`` the page is written again and again until the
+    campaign ends or the user presses Ctrl-C. ``collective`` chooses one collective of a table. If a ``job``
+    is given, the page shows whether the measurements cover each of the job's calls.
 
     Raises:
         UserError: there is no campaign, an option does not apply to this kind of page, a file cannot be
@@ -116,7 +117,7 @@ def report(
 
 
 def _coverage_of(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered, ...]:
-    """Return for each call of a job, those of a recording by falling time, whether it is covered."""
+    """Return whether measurements cover each call of a job; recorded calls are sorted by falling time."""
     about = campaign.about
     measured = set(campaign.conclude().baseline)
     if job.calls is not None:
@@ -134,7 +135,10 @@ def _coverage_of(campaign: CampaignDirectory, job: PlannedJob) -> tuple[Covered,
 def _protocols(
     campaign: CampaignDirectory, point: Point, subject: Subject | None = None
 ) -> list[tuple[str, str]]:
-    """Return (message sizes, protocol) of UCX in the last good launch of a point or subject."""
+    """Return (message sizes, protocol) of each protocol that UCX used; empty if no log of UCX shows any.
+
+    The log is from the last good launch of ``subject`` or, if that is None, of ``point``.
+    """
     for observation in reversed(campaign.history.observations):
         trial = observation.trial
         if not observation.ok or (trial.subject is not subject if subject else trial.point != point):
@@ -144,7 +148,7 @@ def _protocols(
             with path.open("rb") as file:
                 report = read_report(file.read(_LOG_BYTES).decode(errors="replace"))
             lanes = next((c for c in ("inter-node", "intra-node") if c in report.lanes), "")
-            on_lanes = [p for p in report.protocols if p.configuration == lanes]  # none: UCX_PROTO_ENABLE=n
+            on_lanes = [p for p in report.protocols if p.configuration == lanes]  # empty: UCX_PROTO_ENABLE=n
             first = [p for p in on_lanes if p.operation == on_lanes[0].operation]
             ends = [*(str(p.first_bytes - 1) for p in first[1:]), "∞"][: len(first)]
             return [(f"{p.first_bytes} … {end}", p.name) for p, end in zip(first, ends, strict=True)]
@@ -172,7 +176,7 @@ def _page_of(inputs: "ReportInput") -> str:
 
 
 def _write(target: Path, text: str, links: bool = True) -> None:
-    """Write a page without control characters: a journal may contain some that a browser would obey."""
+    """Write a page without control characters, which a journal may contain and a browser would obey."""
     write_files({target: printable(text)}, links=links)
 
 

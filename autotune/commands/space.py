@@ -16,7 +16,8 @@ from autotune.views.discovery import headline, named, remarks
 def space(directory: Path) -> None:
     """Print a search-space file with the knobs (variables) that proved effective in a campaign's discovery.
 
-    Its comments say how much faster than the default each value is at each slot.
+    Comments in the file say how many times faster than the default each value is in each slot (collective,
+    communicator size and message size).
 
     Raises:
         UserError: there is no campaign, or its discovery is not complete.

@@ -36,7 +36,7 @@ from autotune.views.text import advice_text, duration_text
 _EVERY_S, _SHARE = 10.0, 50
 """The shortest time between two updates of a running campaign's stored status: in seconds, and as a multiple
 of the time that an update takes; the longer of the two applies."""
-_SHOWN_EVERY_S, _SHOWN_SHARE = 1.0, 10  # The same between two updates of the display of ``watch``.
+_SHOWN_EVERY_S, _SHOWN_SHARE = 1.0, 10  # Likewise the shortest time between two updates by ``watch``.
 
 
 def status(directory: Path, as_json: bool) -> None:
@@ -53,7 +53,7 @@ def progress(directory: Path) -> Progress:
     """Return how far a campaign has come, and which batch jobs it waits for; store it for a long campaign.
 
     Raises:
-        UserError: the directory contains no campaign, and no batch job is queued that would begin one.
+        UserError: the directory contains no campaign, and no batch job that would begin a campaign is queued.
         JournalError: the campaign's journal is damaged, or a newer version wrote it.
     """
     submitted = (directory / JOBS).is_dir()
@@ -97,7 +97,7 @@ def watch(directory: Path) -> None:
 
 
 def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
-    """Return the status of a campaign, computed from its whole journal and the conclusion drawn from that."""
+    """Return the status of a campaign, computed from its whole journal and from its conclusion."""
     about, recommendation = campaign.about, conclusion.recommendation
     provenance = recommendation.provenance if recommendation else Provenance()
     document: dict[str, Any] = {
@@ -195,7 +195,7 @@ def _verdict(conclusion: Conclusion) -> dict[str, Any]:
 
 
 def _choice(choice: Choice) -> dict[str, Any]:
-    """Return a setting that the user may choose, with the calls for which it loses time."""
+    """Return as JSON values a setting that the user may choose, and the slots in which it loses time."""
     recommendation = choice.recommendation
     return {
         "kind": choice.kind,

@@ -1,4 +1,4 @@
-"""Output to a terminal, without control characters, which texts of programs, files and journals may contain.
+"""Print to a terminal without control characters, which texts from programs, files and journals may contain.
 
 Everything that a verb prints goes through this module: plain text through ``Plain`` streams, tables and
 progress bars through ``console``.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    """A text stream that writes only printable characters."""
+    """Wraps a text stream, and writes only printable characters to it."""
 
     def __init__(self, bare: TextIO) -> None:
         self.bare = bare
@@ -37,7 +37,10 @@ class Plain:
 
 
 def bare(stream: TextIO) -> TextIO:
-    """Return the stream that a ``Plain`` one writes to, which also accepts autotune's control characters."""
+    """Return the stream that a ``Plain`` stream writes to, which accepts control characters too.
+
+    Any other stream is returned unchanged.
+    """
     return stream.bare if isinstance(stream, Plain) else stream
 
 
@@ -54,17 +57,17 @@ def agreed_to(question: str, out: TextIO) -> bool:
 
 
 def hold_streams() -> None:
-    """Open the null device as a standard stream if that stream was closed.
+    """Open the null device in place of each standard stream that is closed.
 
-    Otherwise the next file that is opened would get the file descriptor of the closed stream, and the
-    program's output would be written into that file.
+    Otherwise the next file that is opened would get the file descriptor of the closed stream, and this file
+    would receive the program's output.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - to the end
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - stays open
 
 
 @contextmanager

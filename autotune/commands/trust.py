@@ -1,4 +1,4 @@
-"""Programs that a campaign's journal names are started only if this user has run the campaign, or agrees."""
+"""Check that this user has run a campaign, or agrees, before programs that its journal names are started."""
 
 import sys
 from collections.abc import Mapping
@@ -18,9 +18,10 @@ _MODELS = tuple(f"hydra_plugins.autotune.{name}Launcher" for name in ("simulated
 
 
 def check_trusted(directory: Path, about: CampaignSpec, unasked: bool) -> None:
-    """Print which programs a journal asks to start, and raise an error unless this user wants that.
+    """Print which programs a journal asks to start, and raise an error unless this user agrees.
 
-    A user who has run the campaign before is assumed to want it; any other is asked, unless ``unasked``.
+    A user who has run the campaign before is assumed to agree. Any other user is asked; if ``unasked`` is
+    true, the question is skipped and the user is assumed to agree too.
 
     Raises:
         JournalError: other users could have written the journal, or this user has not run the campaign and

@@ -62,14 +62,14 @@ from autotune.views.guidelines import concerning_text
 def tune(
     scenario: Scenario, bench: Bench, quiet: bool = False, verbose: bool = False, proving: bool = True
 ) -> int:
-    """Run a campaign, or the rest of one that was begun, and export its recommendation.
+    """Run a campaign, or the rest of a campaign that was begun, and export its recommendation.
 
-    If ``proving``, the exported files are checked on fresh launches. Return the exit code: ``FINDING`` if
-    they do not have the effect that they promise.
+    If ``proving``, the exported files are checked on fresh launches. Return the exit code: ``FINDING`` if the
+    files do not have the effect that they state.
 
     Raises:
         ScenarioError: the directory contains a campaign with other settings.
-        CampaignError: the baseline could not be measured, or no setting could be.
+        CampaignError: the baseline could not be measured, or no setting could be measured completely.
         LockedError: another process is writing the campaign's journal.
         Interrupted: the user ended the campaign.
     """
@@ -95,7 +95,7 @@ def tune(
             return exit_code
         description, former_history, announced = resumed
         # The journal's decision is kept: a campaign that began with heats (several launches at once, which
-        # take turns) goes on with heats, and one that began without heats goes on without.
+        # take turns) goes on with heats, and a campaign that began without heats goes on without them.
         bench_facts = replace(strategy.campaign.bench, at_once=description.bench.at_once)
         decided = replace(strategy.campaign, bench=bench_facts, narrowing=description.narrowing)
         if decided != strategy.campaign:
@@ -138,7 +138,7 @@ def tune(
 
 
 def seconds_until(time_of_day: str | None, now: datetime) -> float:
-    """Return the number of seconds until the next time of day such as ``08:00``; infinite for None."""
+    """Return the seconds from ``now`` until it is a time of day such as ``08:00``; infinite for None."""
     if not time_of_day:
         return math.inf
     hour, minute = map(int, time_of_day.split(":"))
@@ -147,7 +147,7 @@ def seconds_until(time_of_day: str | None, now: datetime) -> float:
 
 
 def _launched(observer: Observer, trials: Sequence[Trial], heats: bool = False) -> Sequence[Observation]:
-    """Launch trials, unless the user ended the work: then the next run begins with them."""
+    """Launch trials; if the user ended the work, raise ``Interrupted``: the next run begins with them."""
     return launch_block([(observer, trial) for trial in trials], heats)
 
 
@@ -178,8 +178,10 @@ def strategy_of(scenario: Scenario, bench: Bench) -> Strategy:
 def objectives_of(scenario: Scenario, bench: Bench) -> tuple[Objective, ...]:
     """Return the objectives; if the scenario names a profile of calls, slots are weighted by this profile.
 
-    A call's share of an application's time is its count times its duration. The latter is not known before
-    anything was measured, so a latency of 1 µs and a bandwidth of 10 GB/s are assumed.
+    A slot is a collective, a communicator size and a message size; its weight is the share of the
+    application's time that its calls take. This share is computed from the number of the calls and their
+    duration. Durations are not known before anything was measured, so a latency of 1 µs and a bandwidth of
+    10 GB/s are assumed.
 
     Raises:
         ScenarioError: none of the scenario's message sizes is within the limits of an objective.
@@ -201,7 +203,7 @@ def objectives_of(scenario: Scenario, bench: Bench) -> tuple[Objective, ...]:
 def _begin(
     journal: Journal, campaign: CampaignSpec
 ) -> tuple[CampaignSpec, History, tuple[Trial, ...]] | None:
-    """Write the campaign's description into a new journal, or check that an old journal has the same one.
+    """Write the campaign's description into a new journal, or check that an old one has the same description.
 
     Return the campaign as the journal describes it, its history, and the trials that were begun and have no
     result; None if the campaign is complete.
@@ -239,14 +241,14 @@ def _starts_same_programs(campaign: CampaignSpec, stored: CampaignSpec) -> bool:
 
 
 def _changes(campaign: CampaignSpec, stored: CampaignSpec) -> dict[str, Any]:
-    """Return the keys whose values in the composed scenario and in the journal's differ, with the new values.
+    """Return the keys whose values differ in the composed and the journal's scenario, with the new values.
 
     Raises:
         ScenarioError: a key differs that must not be changed, or the parameters that can be tuned are no
             longer the same.
     """
     directory = campaign.scenario.directory
-    # Both are compared in the form that a journal has, without keys that do not matter to the campaign.
+    # Both scenarios are compared as a journal stores them, without keys that do not matter to the campaign.
     requested, recorded = map(scenario_document, (campaign, stored))
     same_space = stored.whole.fingerprint == campaign.whole.fingerprint
     changeable = (*CHANGEABLE, *(("operations",) if same_space else ()))  # operations restrict the space
@@ -338,12 +340,15 @@ def _exported(
     screen: CampaignConsole,
     line: Callable[[str], None],
 ) -> Proof | None:
-    """Export the files, check them on fresh launches (``proving``), and show how they are used."""
+    """Export the files, check them on fresh launches if ``proving``, and show how they are used.
+
+    Return the result of the check; None if the files were not checked.
+    """
     formats, folder = scenario.export or dialect(bench.space.stack).formats, scenario.directory / "export"
     if formats:
         screen.exported(export_files(recommendation, formats, folder))
     proof = None
-    if proving and bench.stack is not None:  # without a stack a model is tuned, which ignores files
+    if proving and bench.stack is not None:  # without a stack, a model is tuned, and it ignores files
         proof = check_export(formats, recommendation, folder, bench.observer, measurement, bench.whole)
     if proof is not None:
         line(str(proof))

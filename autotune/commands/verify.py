@@ -49,15 +49,17 @@ def verify(
 ) -> int:
     """Compare a recommendation with the defaults or with another tuning, and print the result for each slot.
 
-    ``launches`` counts both settings together (None: as many as the scenario says). ``against`` is the
-    directory of another campaign, or parameter files. Return the exit code: ``FINDING`` if a gain that the
-    campaign found is lost, if the recommendation is slower at any slot, or if its launches fail more often.
+    A slot is a collective, a communicator size and a message size. ``launches`` is the number of launches of
+    both settings together; None means as many as the scenario says. ``against`` is the directory of another
+    campaign, or parameter files; empty means the defaults. Return the exit code: ``FINDING`` if a gain that
+    the campaign found is lost, if the recommendation is slower in any slot, or if its launches fail more
+    often.
 
     Raises:
         UserError: the campaign has no recommendation, or there is nothing to compare it with.
         JournalError: other users could have written the journal, or the user did not agree to start the
             programs that the journal names.
-        CampaignError: the launches of the two settings could not be compared at any slot.
+        CampaignError: the launches of the two settings could not be compared in any slot.
         Interrupted: the user ended the verification.
     """
     from autotune.commands.hydra_bridge import connected
@@ -84,7 +86,7 @@ def verify(
         raise CampaignError(f"no launches of both sides could be compared: {'; '.join(sorted(reasons)[:3])}")
     total = overall(blocks_of(*sides), frozenset(c.slot for c in comparisons)) if comparisons else None
     by_other_loop = {c.slot: c for c in compare(blocks_of(*sides, other_loop=True), design)}
-    # A setting that consists of decision rules only affects no other call.
+    # A setting that consists only of decision rules affects no other call.
     changes_other_calls = not against and about.space.says(recommendation.point)
     other_decisions = other_calls(chain(*sides), design) if changes_other_calls else ()
     gaining_slots = set() if against else {g.slot for g in recommendation.gains if g.interval[0] > 1.0}
@@ -123,10 +125,10 @@ def compare_sides(
     entrants: tuple[Side, Side],
     after_block: Callable[[Sequence[tuple[Turn, Observation]]], None],
 ) -> tuple[tuple[list[Observation], list[Observation]], Failures, tuple[Comparison, ...]]:
-    """Launch a reference and a setting in turn until the comparison is decided at every slot.
+    """Launch a reference and a setting in turn until the comparison is decided in every slot.
 
     ``after_block`` is called with the launches of each block; an exception that it raises ends the
-    comparison. Return the launches of each side, how often they failed, and the comparison at each slot.
+    comparison. Return the launches of each side, how often they failed, and the comparison in each slot.
     """
     sides: tuple[list[Observation], list[Observation]] = ([], [])
     failures = NO_FAILURES
@@ -142,7 +144,7 @@ def compare_sides(
 
 
 def design_of(about: CampaignSpec, launches: int | None) -> SequentialDesign:
-    """Return the design of a verification, of the scenario's number of launches or of ``launches`` in all."""
+    """Return the design of a verification with so many launches in total; None: as the scenario says."""
     options = about.scenario.verify
     return SequentialDesign.of(
         launches or 2 * options.launches, options.error_rate, options.max_loss, options.margin
@@ -150,7 +152,7 @@ def design_of(about: CampaignSpec, launches: int | None) -> SequentialDesign:
 
 
 def new_folder(directory: Path, kind: str = "") -> Path:
-    """Return the directory for the result of a verification that begins now; ``kind`` starts its name."""
+    """Return the directory for the result of a verification that begins now; ``kind`` precedes the date."""
     return directory / "verifications" / datetime.now(UTC).strftime(f"{kind}%Y-%m-%dT%H-%M-%SZ")
 
 
@@ -162,7 +164,7 @@ def write_result(document: Mapping[str, Any], path: Path, text: str, as_json: bo
 
 @dataclass(frozen=True)
 class _Side:
-    """One of the two settings that are compared, and the observer that launches it."""
+    """Describes one of the two settings that are compared, with the observer that launches it."""
 
     name: str
     observer: Observer
@@ -172,7 +174,7 @@ class _Side:
 
     @property
     def side(self) -> Side:
-        """Return what ``take_turns`` needs to launch this setting in turn with the other one."""
+        """Return the form in which ``take_turns`` launches this setting in turn with the other setting."""
         return Side(self.name, self.observer, self._trial)
 
     def _trial(self, turn: Turn) -> Trial:
@@ -257,10 +259,10 @@ def environment_in(path: Path) -> dict[str, str]:
 def _document(
     comparison: Comparison, was_better: bool, by_other_loop: Comparison | None = None
 ) -> dict[str, Any]:
-    """Return the result at a slot as JSON values.
+    """Return the result in a slot as JSON values.
 
-    Only where the campaign had found a gain (``was_better``) can the decision be *still better* or *no
-    longer*.
+    The decision can be *still better* or *no longer* only in a slot in which the campaign had found a gain
+    (``was_better``).
     """
     plain = {SlotDecision.STILL_BETTER: "better", SlotDecision.NO_LONGER: "not better"}
     decision = str(comparison.decision)

@@ -17,7 +17,7 @@ from autotune.resources.plugins import offers, plugged
 if TYPE_CHECKING:
     from autotune.campaign.ports import Exporter
 
-GROUP = "autotune.exporters"  # Group of entry points, each of which names a format and its class.
+GROUP = "autotune.exporters"  # Group of entry points of plugins; each names a format and its class.
 
 FORMATS = {
     "openmpi_mca": "openmpi:OpenMpiMca",
@@ -37,7 +37,7 @@ FORMATS = {
     "json": "document:JsonDocument",
     "summary": "document:Summary",
 }
-"""Maps every format of this package to the module and the class that produce its files."""
+"""Maps every format of this package to ``module:class`` of its exporter."""
 
 
 def exporter(name: str) -> "Exporter":
@@ -72,7 +72,7 @@ def listing() -> Iterator[tuple[str, str]]:
 
 
 def _by_plain_name(files: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the files of a plugin after a check that they are directly in the directory of the export.
+    """Return the files of a plugin, after checking that each is directly in the directory of the export.
 
     Raises:
         TypeError: A file's name contains a directory, or its content is not a text.

@@ -49,7 +49,7 @@ class JsonDocument(_Unread):
     summary = "recommendation.json: everything, with a versioned schema"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the JSON document, by its file name."""
+        """Return a mapping from the file's name to the JSON document."""
         source = recommendation.provenance
         document: dict[str, Any] = {
             "format": "autotune recommendation",
@@ -84,7 +84,7 @@ class Summary(_Unread):
     summary = "summary.md: what was found, for people (Markdown)"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the Markdown text, by its file name."""
+        """Return a mapping from the file's name to the Markdown text."""
         lines = [f"# {recommendation.provenance.campaign or 'Recommendation'}", ""]
         lines += [f"- {remark}" for remark in remarks(recommendation)]
         if recommendation.gains:
@@ -140,7 +140,7 @@ class _Settings:
 
 
 def _gain(read: Document, document: Mapping[str, Any]) -> Gain:
-    """Return the gain that a document describes; null there means infinity, which JSON cannot express.
+    """Return the gain that a document describes, in which null as a standard error means infinity.
 
     Raises:
         UserError: The document lacks a figure, or contains one that no measurement can give.
@@ -161,7 +161,7 @@ def _gain(read: Document, document: Mapping[str, Any]) -> Gain:
 
 
 def _known(measured: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
-    """Return a ratio and its interval, in which NaN (null in JSON) means an infinite end."""
+    """Return a ratio and its interval, after replacing ends that are NaN (null in JSON) by 0 and infinity."""
     if measured is None:
         return None
     ratio, low, high = measured

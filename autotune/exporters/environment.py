@@ -1,7 +1,7 @@
 """Export scripts and environment modules that set environment variables (step 12 of the data flow).
 
-``srun`` reads no parameter file, so the settings of a job must be in its environment. Each exported file is
-in the same directory as the rules file that its variables point to.
+``srun`` reads no parameter file, so the settings of a job must be in the job's environment. Some variables
+contain the path of a rules file; this rules file is in the same directory as the exported file.
 """
 
 import shlex
@@ -41,9 +41,9 @@ class Script:
     """Exports a file with a line for each variable, in the syntax of sh; subclasses have other syntaxes."""
 
     name = file = ""
-    sign = "#"  # Begins a comment.
-    form = "export {}={}"  # A line.
-    quoted: "ClassVar[staticmethod[[str], str]]" = staticmethod(shlex.quote)  # How its value is quoted.
+    sign = "#"  # Sign that begins a comment.
+    form = "export {}={}"  # Format of a line that sets a variable, given its name and its quoted value.
+    quoted: "ClassVar[staticmethod[[str], str]]" = staticmethod(shlex.quote)  # Function that quotes a value.
     companions = (RULES_FILE, HAN_FILE)
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
@@ -77,7 +77,7 @@ class Script:
         return self.form.format(name, self.quoted(value))
 
     def complete(self, text: str, recommendation: Recommendation) -> str:
-        """Return the text of the file, after adding lines that its language needs at beginning or end."""
+        """Return the text of the file with lines that its language needs at the beginning or the end."""
         return text
 
 
@@ -102,7 +102,7 @@ class ShellScript(Script):
 
 
 class CShellScript(Script):
-    """Exports a script for csh and tcsh, which expand an exclamation mark from history even inside quotes."""
+    """Exports a script for csh and tcsh, which take ``!`` for an earlier command even inside quotes."""
 
     name, file = "env_csh", "autotune-env.csh"
     form, quoted = "setenv {} {}", staticmethod(lambda value: shlex.quote(value).replace("!", "\\!"))
@@ -143,7 +143,7 @@ class SlurmSnippet(Script):
         return f"sbatch … {shlex.quote(str(directory.absolute() / self.file))} your_program"
 
     def complete(self, text: str, recommendation: Recommendation) -> str:
-        """Return the text, preceded by the line that ``sbatch`` needs and followed by the program's start."""
+        """Return the text between the line that ``sbatch`` needs and the line that starts the program."""
         return f"#!/bin/sh\n{text}{_srun(recommendation, _ARGUMENTS)}\n"
 
 
@@ -184,7 +184,7 @@ class ModuleFile(Script):
         ]
 
     def complete(self, text: str, recommendation: Recommendation) -> str:
-        """Return the text between the first line of every module file and the text for ``module whatis``."""
+        """Return the text between the first line of a module file and the line for ``module whatis``."""
         return f"#%Module1.0\n{text}module-whatis {tcl(_whatis(recommendation))}\n"
 
 
@@ -193,7 +193,7 @@ def _whatis(recommendation: Recommendation) -> str:
 
 
 def forwarding(recommendation: Recommendation, directory: Path) -> str:
-    """Return a line of ``mpirun`` with ``-x`` for each variable that it does not forward by itself."""
+    """Return a command line of ``mpirun`` with ``-x`` for each variable that it does not forward itself."""
     return mpirun(recommendation, forwarded=settings(recommendation, directory).other)
 
 
@@ -202,7 +202,7 @@ def _srun(recommendation: Recommendation, program: str) -> str:
 
 
 def _placement(recommendation: Recommendation) -> list[str]:
-    """Return the placement as options of ``srun``; values without an option are in the remarks."""
+    """Return the placement as options of ``srun``; values for which it has no option are left out."""
     options = []
     for name, value in recommendation.provenance.placement:
         if name == "bind_to" and value in CPU_BINDS:

@@ -4,14 +4,14 @@ Two launches apply the exported files with the command line that is printed for 
 except the variables with which the defaults and the setting were both measured. In the first launch each rank
 compares the values in effect (its environment, Open MPI's control variables, UCX's configuration) with the
 exported values; all other control variables are compared with those of an untouched launch (with the MPI's
-own defaults). In the second launch every row of the rules names an algorithm that does not exist: MPI then
-refuses exactly those calls that reach a row, size by size. Every call is made once and nothing is timed, so
-the check also works on a busy machine.
+own defaults). In the second launch every row of the rules names an algorithm that does not exist. The MPI
+then refuses exactly those calls to which a row applies, and this shows for each size whether the call reaches
+a row. Every call is made once and nothing is timed, so the check also works on a busy machine.
 
-A component of higher priority than the one that reads the rules may make small calls on the same communicator
-when it starts, and fail if they are refused, as ``coll_han`` of Open MPI 5.0 does. If the second launch
-fails, a third launch therefore leaves the rules for small messages valid; if that fails too, the rules remain
-unchecked.
+A component of higher priority than the component that reads the rules may make small calls on the same
+communicator when it starts, and may fail if these calls are refused, as ``coll_han`` of Open MPI 5.0 does. If
+the second launch fails, a third launch therefore leaves the rules for small messages valid; if this launch
+fails too, the rules remain unchecked.
 """
 
 import json
@@ -40,15 +40,16 @@ _Launch = Callable[[Trial, Amended], Observation]  # Launches a trial with a cha
 PROOF_FILE = "proof.json"  # Name of the file with the result of the check, next to the exported files.
 
 SPARED_BYTES = 1024
-"""Message size below which rules stay valid in the third launch; a library that starts sends few bytes."""
+"""Message size in bytes below which rules stay valid in the third launch. The calls that a component makes
+when it starts have smaller messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The result of the launches with the exported files."""
+    """Holds the result of the launches with the exported files."""
 
     variables: int  # Number of parameters and variables that each rank must see.
-    variables_seen: bool  # Whether each rank saw all of them.
+    variables_seen: bool  # Whether each rank saw all of these parameters and variables.
     rows: int  # Number of measured sizes that should reach a row of the rules.
     rows_reached: int  # Number of those sizes that did reach a row.
     strays: int  # Number of measured sizes that reached a row although the MPI should have decided.
@@ -84,19 +85,19 @@ class Recipe:
 
     variables: Collection[str]  # Parameters and variables that the files set, by the library's names.
     under: Callable[[Rendering], Rendering]
-    """Changes a launch with the MPI's own defaults to one that uses the files and expects their values."""
+    """Changes a launch with the MPI's own defaults so that it uses the files and expects their values."""
     invalid: Callable[[int], Mapping[str, str]]
     """Returns the files with algorithms that do not exist for messages of at least this many bytes; empty if
     there are no rules."""
     under_invalid: Callable[[Rendering], Rendering]
-    """Changes a launch with the MPI's own defaults to one that uses the invalid files."""
+    """Changes a launch with the MPI's own defaults so that it uses the invalid files."""
     covers: Callable[[Slot], bool]  # Returns whether a call reaches a row that names an algorithm.
     as_a_whole: bool = False  # Whether the library refuses invalid files when it starts, not call by call.
 
 
 @runtime_checkable
 class Checkable(Protocol):
-    """A format whose files can be checked on fresh launches."""
+    """Declares what a format needs so that its files can be checked on fresh launches."""
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe | None:
         """Return how the files are checked; None if no launch can apply them.
@@ -119,8 +120,8 @@ def check_export(
 ) -> Proof | None:
     """Check the exported files on fresh launches, and write the result next to the files (or ``into``).
 
-    The first of the formats that can be checked is checked, as the recommendation was measured. Return None
-    if no format can be checked, or the files set nothing.
+    Only the first format that can be checked is checked; the launches make the calls that ``measurement``
+    describes. Return None if no format can be checked, or the files set nothing.
 
     Raises:
         StackError: Nothing can be launched at all.
@@ -133,7 +134,8 @@ def check_export(
     if recipe is None or not recipe.variables:
         return None
     probe = measurement.probe
-    # Communication patterns obey no rules and are not called; a launch without calls would observe nothing.
+    # Communication patterns obey no rules and are not called. Without rules, a barrier is called as well,
+    # because a launch without any call would observe nothing.
     extra = () if recommendation.rules or "barrier" in probe.collectives else ("barrier",)
     probe = replace(probe, reach=True, collectives=(*probe.collectives, *extra))
 
@@ -157,7 +159,7 @@ def check_export(
     by_call = sound and not recipe.as_a_whole
     for number, spared in enumerate((0, SPARED_BYTES) if by_call else (), start=2):
         invalid = recipe.invalid(spared)
-        # Only calls that the first launch made too are compared; any others would prove nothing.
+        # A call proves something only if the first launch, whose rules are valid, made it too.
         called = {slot_of(e.cell) for e in plain.estimates}
         expected = {slot for slot in called if slot[2] >= spared and recipe.covers(slot)}
         if not invalid or (spared and not expected):
@@ -186,9 +188,10 @@ def _check_other_parameters(
 ) -> Proof:
     """Return the proof, after checking that the files change no other parameters than the setting does.
 
-    All others are compared with those of an untouched launch. One may differ if it also differs in a launch
-    of the setting as it was measured: the setting changes it (a component derives it from another value), or
-    it differs in every launch, such as the job's number.
+    The parameters that the files do not set are compared with those of an untouched launch. Such a parameter
+    may differ if it also differs in a launch of the setting as it was measured. Then either the setting
+    changes the parameter (a component derives its value from another parameter), or it differs in every
+    launch, as the job's number does.
     """
 
     def as_measured(rendering: Rendering) -> Rendering:

@@ -29,7 +29,6 @@ def export_files(recommendation: Recommendation, formats: Sequence[str], directo
         texts.update(format_exporter.export(recommendation, directory.absolute()))
         companions.update(getattr(format_exporter, "companions", ()))
     files = {directory / name: text for name, text in texts.items()}
-    # No file points any longer to rules files of an earlier export that this export does not write.
     unwritten = (directory / name for name in companions - texts.keys())
     stale = [path for path in unwritten if path.is_file() and not path.is_symlink()]
     removals = {path: None for path in stale if is_ours(user_text(path, lenient=True))}
@@ -45,7 +44,7 @@ def sets_nothing(recommendation: Recommendation) -> bool:
 
 
 def unused(recommendation: Recommendation, directory: Path) -> str:
-    """Return in words why there is no command line that uses the files."""
+    """Return the reason, in words, why there is no command line that uses the files."""
     if sets_nothing(recommendation):
         return "they set nothing: the stack's own defaults stay"
     unread = f"no MPI reads these files; the setting in them: {recommendation.point or 'the defaults'}"

@@ -1,10 +1,10 @@
 """Add exported parameters to a parameter file of Open MPI or UCX, and remove them again (after step 12).
 
 The parameters are added as a block between two marker lines. Everything else in the file belongs to the user
-and stays unchanged, byte by byte, except that a line that sets the same parameter becomes a comment. The
-markers contain checksums: one of the file before, so that removing the block either restores this file
-exactly or reports that it was edited; and one of each line of the block, so that a line that somebody else
-added to the block is not removed.
+and stays unchanged, byte by byte, except that a line that sets a parameter of the block becomes a comment.
+The markers contain checksums. With the checksum of the original file, removing the block either restores
+this file exactly or reports that somebody edited it. With the checksums of the block's lines, a line that
+somebody else added to the block is recognised and not removed.
 """
 
 import re
@@ -21,7 +21,7 @@ _NO_FILE = "no file"
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The content of a parameter file without this program's block."""
+    """Holds the content of a parameter file without this program's block."""
 
     content: bytes | None  # Remaining content; None if nothing remains and there was no file before.
     as_before: bool  # Whether this is the original file, byte by byte; else somebody edited the file since.
@@ -38,7 +38,7 @@ def merged(content: bytes | None, block: str) -> bytes:
         UserError: Only one of the two markers is in the file, so somebody edited them.
     """
     without_block = without(content).content
-    text = (without_block or b"").decode("latin-1")  # keeps all bytes: latin-1 encodes them back unchanged
+    text = (without_block or b"").decode("latin-1")  # latin-1 keeps all bytes unchanged
     block_lines = block.strip().encode().decode("latin-1").split("\n")
     set_keys = {key for line in block_lines if (key := _key(line))}
     lines = [
@@ -75,7 +75,8 @@ def without(content: bytes | None) -> Rest:
     sum_before = lines[begin].partition("before: ")[2].rstrip(")\r")
     if not head + tail and sum_before == _NO_FILE:
         return Rest(None, as_before=True)
-    # A blank line is between the text and the block; the text's last line may have had no line feed.
+    # ``merged`` added one line feed before the block, or two if the text did not end with one, or none if the
+    # text was empty.
     exact = [head[: len(head) - gap].encode("latin-1") for gap in (1, 2, 0)]
     for candidate in () if tail else exact:
         if checksum(candidate) == sum_before:

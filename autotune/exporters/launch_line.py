@@ -1,4 +1,4 @@
-"""The command line that a user types to apply exported files (step 12 of the data flow)."""
+"""Compose the command line that a user types to apply exported files (step 12 of the data flow)."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ def mpirun(
     """Return a command line of ``mpirun`` that places the ranks as in the measurements.
 
     ``words`` are further options, already quoted; ``variables`` are set for this one command; ``forwarded``
-    names those that ranks on other nodes need too (Open MPI forwards only its own ones).
+    names the variables that ranks on other nodes need too (Open MPI by itself forwards only its own).
     """
     assigned = [f"{name}={shlex.quote(value)}" for name, value in (variables or {}).items()]
     forward = [f"-x {name}" for name in forwarded]
@@ -41,7 +41,7 @@ def stated(mca: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
 
 
 def sourced(path: Path, command: str, by: str = ".") -> str:
-    """Return a line that sources a script and then starts a command."""
+    """Return a line that sources a script with the shell's command ``by``, and then starts a command."""
     return f"{by} {shlex.quote(str(path.absolute()))}; {command}"
 
 

@@ -16,7 +16,7 @@ Pairs = Sequence[tuple[str, str]]  # Names with their values.
 
 
 def merged(recommendations: Sequence[Recommendation], names: Sequence[object] = ()) -> Recommendation:
-    """Return one recommendation that contains the rules of all given ones; ``names`` are theirs in messages.
+    """Return a recommendation with the rules of all given ones; messages call these by their ``names``.
 
     Raises:
         UserError: There is no recommendation; the recommendations were measured in different environments or
@@ -107,7 +107,7 @@ def _differences(first: Pairs, second: Pairs) -> str:
 
 
 def _fixing(recommendation: Recommendation) -> str:
-    """Return the words that fix the values of a setting; values with a comma are quoted."""
+    """Return the words of a command line that fix the values of a setting; values with a comma are quoted."""
     words = (
         f"fix.{name}='{value}'" if "," in str(value) else f"fix.{name}={value}"
         for name, value in recommendation.point.items()

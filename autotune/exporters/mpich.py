@@ -24,7 +24,7 @@ from autotune.stacks.ports import Rendering
 from autotune.stacks.tables import tables
 
 TREE_FILE = "mpich-selection.json"
-"""Name of the file with the selection tree, which cannot contain comments; the script next to it has them."""
+"""Name of the file with the selection tree. It cannot contain comments; they are in the script next to it."""
 
 SCRIPT = "mpich-env.sh"  # Name of the script that sets MPICH's variables.
 
@@ -96,7 +96,7 @@ class IntelMpi:
     )
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return a script for each communicator size with rules; names of several contain the size."""
+        """Return a script for each communicator size with rules; if there are several, their names differ."""
         check_family(recommendation, "intelmpi")
         by_comm_size = adjustments(recommendation.rules)
         files: dict[str, str] = {}
@@ -109,7 +109,7 @@ class IntelMpi:
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """Return the command line that sources the script for the measured ranks, or else for the most ranks.
 
-        If there are several scripts, the line names the number of ranks.
+        If there are several scripts, the line also contains the script's number of ranks.
         """
         path = self._script(recommendation, directory)
         ranks = path.stem.rpartition("-")[2]
@@ -129,7 +129,8 @@ def _recipe(script: Path, tree: Path | None = None, place: Path | None = None) -
     """Return how a script is checked: ranks must have its variables, and the library must read their values.
 
     No launch of these MPIs shows which message sizes reach which row of the rules, but MPICH refuses to start
-    with an invalid selection tree: a copy in ``place`` of the ``tree`` that the script names.
+    with an invalid selection tree. The invalid tree is a copy, in ``place``, of the ``tree`` that the script
+    names; without these two only the variables are checked.
     """
     variables = values_in(script)
 

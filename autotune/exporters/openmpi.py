@@ -30,7 +30,7 @@ CONF_FILE, TUNE_FILE, UCX_FILE = PARAMETERS, "autotune.tune", "ucx.conf"  # Name
 
 
 class _CommandLine:
-    """A format whose settings users may also put on the command line."""
+    """Serves as the base of formats whose settings users may also put on the command line."""
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """Return a command line of Open MPI's ``mpirun`` that sets everything without any file.
@@ -190,7 +190,7 @@ class UcxConf:
     summary = f"{UCX_FILE}: UCX variables, read from $UCX_CONFIG_DIR, $HOME or the working directory"
 
     def export(self, recommendation: Recommendation, directory: Path) -> Mapping[str, str]:
-        """Return the file; it sets no variable if the recommendation sets none of UCX."""
+        """Return the file; it sets no variable if the recommendation sets no variable of UCX."""
         deployed = settings(recommendation, directory)
         return {UCX_FILE: ucx_text(recommendation, deployed, self.use(recommendation, directory))}
 
@@ -203,7 +203,7 @@ class UcxConf:
 
 
 def ucx_text(recommendation: Recommendation, deployed: DeployedSettings, use: str) -> str:
-    """Return the text of UCX's own file; it sets no variable if the recommendation sets none of UCX."""
+    """Return the text of UCX's own file; without variables of UCX it consists only of comments."""
     usage = [f"use: {use}"] if use else []
     head = [
         *remarks(recommendation),
@@ -244,7 +244,7 @@ def env_list(variables: Mapping[str, str]) -> str:
 
 
 def _with_algorithm(rule: Rule) -> Rule:
-    """Return a rule; if it only names a component for ``coll_han``, it also gets some algorithm."""
+    """Return a rule with some algorithm added if it names only a component for ``coll_han``."""
     if han.COMPONENT not in rule.choice or "algorithm" in rule.choice:
         return rule
     first = coll_tuned.algorithms(rule.collective)[1]
@@ -268,7 +268,7 @@ def recipe(
         variables: Function that returns the variables that the files in a directory set.
     """
     deployed = settings(recommendation, directory)
-    # A call that coll_han passes on is refused only if its rule names an algorithm, an invalid one.
+    # A call that coll_han passes on to coll_tuned is refused only if its rule names an (invalid) algorithm.
     with_algorithms = replace(recommendation, rules=tuple(map(_with_algorithm, recommendation.rules)))
     tables = coll_tuned.table(with_algorithms.rules)
 

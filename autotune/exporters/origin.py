@@ -1,7 +1,7 @@
-"""The comment at the beginning of every exported file, which says where its numbers come from (step 12).
+"""Write the comment that begins every exported file and says where its numbers come from (step 12).
 
-Only this module writes and reads that comment. Notation: a *remark* is one line of it, without the comment
-sign.
+Only this module writes and reads these comments. Notation: a *remark* is one line of such a comment, without
+the comment sign.
 """
 
 import re
@@ -95,7 +95,7 @@ def verified_in(text: str) -> str:
 
 
 def other_version(text: str, version: str) -> str:
-    """Return a sentence if a file's numbers are from another version of Open MPI than this; else empty."""
+    """Return a sentence if a file's numbers are not from this version of Open MPI; else an empty text."""
     match = _STACK.search(text)
     if match is None or match[1] == version:
         return ""

@@ -1,8 +1,7 @@
-"""A tree of files for all users of a site, for one version of Open MPI (step 12 of the data flow).
+"""Make a tree of files for all users of a site, for one version of Open MPI (step 12 of the data flow).
 
 Ids of algorithms and defaults differ between versions, and users may load any version. Each module and script
-therefore first checks the version of ``mpirun``, and sets nothing if it is another one than the measured
-version.
+therefore first checks the version of ``mpirun``, and sets nothing if this is not the measured version.
 """
 
 import shlex
@@ -26,12 +25,13 @@ KEPT = "replaced"  # Directory below a prefix that contains copies of replaced f
 
 @dataclass(frozen=True, slots=True)
 class SiteTree:
-    """The files to write below a prefix (a directory of the site's), and the command lines that use them."""
+    """Holds the files to write below a prefix (a directory of the site), and command lines that use them."""
 
     prefix: Path  # Directory of the tree.
     folder: Path  # Directory of all files except environment modules.
     files: Mapping[Path, str]  # Maps each file to its text.
-    stale: tuple[Path, ...]  # Rules files that this tree lacks but an earlier one of this version may have.
+    stale: tuple[Path, ...]
+    """Rules files that this tree does not have, but that an earlier tree of this version may have written."""
     uses: tuple[str, ...]  # Command lines that use the tree, one with a module and one with a script.
     back: str  # Command line that removes the tree.
 
@@ -39,8 +39,8 @@ class SiteTree:
 def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> SiteTree:
     """Return the files to write below a prefix; files for other versions of Open MPI are not affected.
 
-    ``module`` is the environment module with which the site loads this MPI, which the tree's module requires;
-    empty if there is none.
+    ``module`` is the environment module with which the site loads this MPI (empty: there is none); the tree's
+    own module requires it.
 
     Raises:
         UserError: The recommendation was not measured on a real Open MPI, contains rules that ``coll_tuned``
@@ -102,8 +102,8 @@ def site_tree(recommendation: Recommendation, prefix: Path, module: str) -> Site
 def replacing(tree: SiteTree, stamp: str) -> Changes:
     """Return the files to write for a tree, and copies of the files of the same version that are replaced.
 
-    The copies are in a directory of their own, named by ``stamp``: next to the new files they would be
-    environment modules, and be loaded as the newest ones.
+    The copies are in a separate directory with the name ``stamp``. Next to the new files, they would be
+    environment modules too, and would be loaded as the newest version.
 
     Raises:
         UserError: An existing file cannot be read.
@@ -125,7 +125,7 @@ def replacing(tree: SiteTree, stamp: str) -> Changes:
 
 
 def differences(changes: Changes, new: bool = False) -> Iterator[str]:
-    """Yield a line for each changed file, followed by its changed lines; with ``new`` also for new files."""
+    """Yield a line for each changed file (with ``new`` also for each new one), then its changed lines."""
     for path, text in changes.contents.items():
         if (old := content(path)) is None and not new:
             continue

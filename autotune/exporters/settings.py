@@ -1,4 +1,4 @@
-"""Settings of a recommendation by the library that reads them, for all formats (step 12 of the data flow)."""
+"""Sort a recommendation's settings by the library that reads them, for all formats (step 12 of the flow)."""
 
 import re
 import shlex
@@ -32,13 +32,13 @@ _FORCED = re.compile(r"coll_tuned_(\w+)_algorithm(_\w+)?")
 
 @dataclass(frozen=True, slots=True)
 class DeployedSettings:
-    """The job-wide values and rules files of a recommendation, as exported files contain them."""
+    """Holds the job-wide values and rules files of a recommendation, as exported files contain them."""
 
     mca: Mapping[str, str]  # Maps each MCA parameter, without the prefix ``OMPI_MCA_``, to its value.
     other: Mapping[str, str]  # Maps every other environment variable to its value, as measured.
     rules: str
     """Text of the classic rules file that ``mca`` points to; empty if there are no rules."""
-    han: str = ""  # Text of the rules file by which coll_han passes calls on; empty if there is none.
+    han: str = ""  # Text of the rules file of coll_han, which chooses components; empty: there is none.
 
     @property
     def environment(self) -> dict[str, str]:
@@ -71,7 +71,11 @@ EVERYWHERE = "its rules hold for messages of all sizes, also beyond those measur
 
 
 def everywhere(recommendation: Recommendation) -> list[Rule]:
-    """Return the rules that some measured size reaches; the first of each table then begins at 0 bytes."""
+    """Return the rules that apply to some measured size; the first rule of each table begins at 0 bytes.
+
+    A table consists of the rules for one collective and communicator size. If it is not known which sizes
+    were measured, all rules are returned unchanged.
+    """
     reached = {rule_at(recommendation.rules, gain.slot) for gain in recommendation.gains}
     kept_tables: dict[tuple[str, int], list[Rule]] = {}
     for rule in sorted(recommendation.rules, key=lambda r: (r.collective, r.comm_size, r.min_bytes)):
@@ -188,8 +192,9 @@ def job_wide(recommendation: Recommendation) -> tuple[dict[str, str], dict[str, 
 def settings(recommendation: Recommendation, directory: Path) -> DeployedSettings:
     """Return the job-wide values and rules files of a recommendation; rules replace forced algorithms.
 
-    If both were exported, Open MPI 5.0 would obey only the forced algorithm, and Open MPI 4.1 only the rules
-    file. ``directory`` is that of the rules files.
+    A forced algorithm is a parameter that selects one algorithm for all sizes. If such a parameter and rules
+    were both exported, Open MPI 5.0 would obey only the parameter, and Open MPI 4.1 only the rules file.
+    ``directory`` is the directory of the rules files.
 
     Raises:
         UserError: The conformance table does not clear an algorithm (never checked, or failed); an algorithm

@@ -26,7 +26,7 @@ from autotune.stacks.ucx import detect, site_file
 
 @dataclass(frozen=True)
 class ParameterFiles:
-    """The parameter files of one user, or the parameter files for all users of an MPI (``everybody``)."""
+    """Names the parameter files of one user, or those for all users of an MPI (``everybody``)."""
 
     conf: Path  # Open MPI's parameter file.
     ucx: Path | None  # UCX's parameter file; None if it is not known which file UCX reads.
@@ -44,7 +44,7 @@ class ParameterFiles:
 
     @cached_property
     def targets(self) -> dict[str, Path]:
-        """Return the file that gets the settings of each exported parameter file, by that file's name."""
+        """Return a mapping from the name of each exported file to the file that gets its settings."""
         return {CONF_FILE: self.conf} | ({UCX_FILE: self.ucx} if self.ucx else {})
 
     @property
@@ -87,7 +87,7 @@ def everybodys(installation: Installation | None = None) -> ParameterFiles:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Files to write or remove, and what is to be done before."""
+    """Describes which files are written or removed, which are copied before, and what to ask the user."""
 
     contents: Mapping[Path, bytes | str | None]  # Maps each file to its new content; None removes the file.
     keep: tuple[Path, ...]  # Files of which a copy is saved before they change.
@@ -97,7 +97,7 @@ class Changes:
 
 
 def additions(recommendation: Recommendation, place: ParameterFiles) -> Changes | None:
-    """Return the changes that add a recommendation to parameter files; None if it sets nothing.
+    """Return the changes that add a recommendation to parameter files; None if there is nothing to set.
 
     Raises:
         UserError: The campaign tuned another MPI, a file cannot be read, or the path of UCX's file is not
@@ -134,7 +134,7 @@ def additions(recommendation: Recommendation, place: ParameterFiles) -> Changes 
 
 
 def _other_versions(recommendation: Recommendation) -> Iterator[str]:
-    """Yield a doubt on each library of another version: parameter files cannot check versions themselves."""
+    """Yield a doubt for each library of another version than measured; parameter files cannot check this."""
     guard = guard_of(recommendation)
     if guard is None:
         return
@@ -211,7 +211,7 @@ def content(path: Path) -> bytes | None:
     Raises:
         UserError: The file cannot be read.
     """
-    with suppress(PermissionError):  # if a directory above is not readable, reading the file reports that
+    with suppress(PermissionError):  # ``user_bytes`` reports a directory that cannot be read
         if not path.exists():
             return None
     return user_bytes(path, hint="nothing was changed; expected a file", raised=UserError)

@@ -1,9 +1,9 @@
-"""The version check that scripts and module files make before they set anything (step 12).
+"""Write the version check that scripts and module files make before they set anything (step 12).
 
-Ids of algorithms and defaults differ between versions, and users may load any version. In files of all
-languages the same line of ``sh`` makes the check. ``mpirun`` prints its own version. The UCX library is
-searched for in the directories of this MPI and among the libraries that the MPI's libraries load, and is
-identified by the version text that it contains. If no UCX is found, its version is not checked.
+Ids of algorithms and defaults differ between versions, and users may load any version. Files in all languages
+make the check with the same line of ``sh``. ``mpirun`` prints its own version. The UCX library is searched
+for in the directories of this MPI and among the libraries that the MPI's libraries load; a text inside the
+library shows its version. If no UCX library is found, the version of UCX is not checked.
 """
 
 import re
@@ -24,7 +24,7 @@ _UCX = (
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The versions that were measured, and how a shell detects them."""
+    """Holds the versions that were measured, and knows how a shell detects them."""
 
     openmpi: str  # Version of Open MPI.
     ucx: str  # Version of UCX; empty if the recommendation has no setting of UCX.

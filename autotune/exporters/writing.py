@@ -26,13 +26,13 @@ def write_files(
 ) -> Mapping[Path, Path]:
     """Write, replace or remove files: all of them or, if an error occurs, none.
 
-    If a path is a symbolic link, the file that it points to is written; a terminal, a pipe or a device is
-    written to directly. Inside a campaign's directory neither is done, because anybody may have added links
-    there. A file that replaces another one gets its mode and owner.
+    If a path is a symbolic link, the file to which it points is written; a terminal, a pipe or a device is
+    written to directly. Inside a campaign's directory both are refused, because anybody may have added links
+    there. A file that replaces another file gets the mode and the owner of that file.
 
     Args:
         contents: Maps each file to its content (a text is written in UTF-8); None removes the file.
-        keep: Files of which a copy is saved before they are replaced; its name contains date and time.
+        keep: Files of which a copy is saved before they are replaced; the copy's name contains date and time.
         parents: Whether to make missing directories.
         mode: Mode of new files, from which the process's mask is removed.
         links: Whether to follow a path that is a link. Links inside a campaign's directory are never
@@ -69,7 +69,8 @@ def write_files(
                     target = _pinned(path, folders, top)
                 old_file = new_file = None
                 if target.exists():
-                    os.close(os.open(target, os.O_WRONLY))  # fails for a read-only file; renaming would not
+                    # Opening a read-only file fails; renaming another file to it would not.
+                    os.close(os.open(target, os.O_WRONLY))
                     old_file = _copy_name(target) if path in keep else _temporary_name(target)
                     _create(old_file, target.read_bytes(), undo, target)
                 if data is not None:

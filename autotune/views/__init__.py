@@ -1,1 +1,1 @@
-"""Output of results: texts, tables, the console, data frames and the HTML report (step 12 of the flow)."""
+"""Show results as texts, tables, console output, data frames and an HTML report (step 12 of the flow)."""

@@ -1,4 +1,4 @@
-"""Console output during a campaign: one line for each launch and, in a terminal, a progress bar below."""
+"""Print the course of a campaign: one line for each launch and, in a terminal, a progress bar below."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -100,7 +100,10 @@ class CampaignConsole:
     def opening(
         self, title: str, stamp: str, findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]
     ) -> None:
-        """Show the campaign's name, the mark ``stamp`` if no MPI runs, and the findings on the machine."""
+        """Show the campaign's title, the findings on the machine, and what is missing there (``dropped``).
+
+        ``stamp`` marks a campaign in which no MPI runs, and is empty in any other campaign.
+        """
         self._say(Text.assemble((title, "bold"), (f"  {stamp}" if stamp else "", "bold yellow")))
         if self._detail is not Detail.QUIET:
             self._console.print(machine_table(findings, dropped))
@@ -123,13 +126,13 @@ class CampaignConsole:
         self._say(self._lines.heading)
 
     def designed(self, design: ScreeningDesign) -> None:
-        """Show the screening's design, in the order in which it will be run."""
+        """Show the screening's design, with its runs in the order in which they will be launched."""
         if self._detail is Detail.VERBOSE:
             self._show(design_table(design))
             self._console.print()
 
     def discovered(self, campaign: CampaignSpec, history: History) -> None:
-        """Show which parameters have an effect by the discovery, before the search continues with these."""
+        """Show which parameters have an effect according to the discovery; the search varies only these."""
         for part in () if self._detail is Detail.QUIET else discovery_parts(campaign, slots_of(history)):
             self._show(part)
 
@@ -142,7 +145,7 @@ class CampaignConsole:
             self._show(Text("\n".join(f"note: {note}" for note in notes), "dim"))
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
-        """Show that a launch starts, ``elapsed_s`` after the campaign began and ``left_s`` before it ends."""
+        """Show that a launch starts, ``elapsed_s`` after the campaign began and ``left_s`` before its end."""
         self._phase = self._phase or _PHASES[trial.phase][0]
         self._elapsed_s, self._left_s = elapsed_s, left_s
         if self._bar is None:
@@ -157,7 +160,7 @@ class CampaignConsole:
         self._bar.update(self._task, completed=elapsed_s, total=total, place=place)
 
     def observed(self, step: Step) -> None:
-        """Show that a launch ended; ``step`` contains its result and the state of the campaign."""
+        """Show that a launch ended; ``step`` contains the launch's result and the state of the campaign."""
         if self._bar is not None and self._bar.tasks:
             self._bar.update(self._task, best=self._best(step))
         if self._detail is Detail.QUIET:
@@ -179,7 +182,7 @@ class CampaignConsole:
         baseline: Sequence[Score] | None,
         against: Callable[[Point], str] = lambda point: "",
     ) -> None:
-        """Show the recommended setting, why others are not recommended, and its gain at each message size.
+        """Show the recommended setting, its gain at each message size, and why others are not recommended.
 
         ``against`` returns why a setting is not recommended after its verification on fresh launches; the
         text is empty if the setting was not verified.
@@ -237,11 +240,11 @@ class CampaignConsole:
             self._say(Text(f"  {path}"))
 
     def usable(self, use: str, otherwise: str) -> None:
-        """Show the command line that applies the files; if it is empty, show the reason ``otherwise``."""
+        """Show the command line ``use``, which applies the files; if it is empty, show ``otherwise``."""
         self._say(Text.assemble("use them with\n  ", (use, "bold")) if use else Text(otherwise))
 
     def stamped(self, stamp: str) -> None:
-        """Show that no MPI ran, if ``stamp`` marks the results so (as ``SIMULATED``) and is not empty."""
+        """Show the mark of results for which no MPI ran, such as ``SIMULATED``; nothing if it is empty."""
         if stamp:
             self._say(Text(f"\nall of this is {stamp}: no MPI ran", "bold yellow"))
 

@@ -1,7 +1,8 @@
-"""The results of a discovery, in words and in a table, for the console, the report and ``status --json``.
+"""Show the results of a discovery in words and in a table: on the console, in the report, as JSON.
 
-A discovery finds out which of many parameters (knobs) have an effect. An arm is a setting to which it adds
-changes: the default, or a setting that puts many parameters into effect.
+A discovery finds out which of many parameters (knobs) have an effect. A change is one parameter with one
+value. The discovery adds changes to several settings, which are called arms: the default, and settings that
+enable a group of parameters. A slot is a collective, a communicator size and a message size.
 """
 
 import math
@@ -17,7 +18,7 @@ from autotune.history.objectives import Slot
 from autotune.screening.discovery import ChangeEffect, DiscoveryResult
 from autotune.views.text import size_text
 
-_HARMFUL_ROWS = 12  # Largest number of harmful changes that are shown, the worst first.
+_HARMFUL_ROWS = 12  # Largest number of harmful changes, and of inconclusive ones, that are shown.
 
 
 def discovery_document(campaign: CampaignSpec, slots: Sequence[Slot]) -> dict[str, Any] | None:
@@ -82,8 +83,8 @@ def rows(
 ) -> list[tuple[ChangeEffect, str, list[tuple[str, str]]]]:
     """Return for each effect on each curve: the effect, its name, and (speed-up, style) at each size.
 
-    A curve is a collective with a communicator size; the speed-up is empty at a size that it was not measured
-    at.
+    A curve is a collective with a communicator size. At a size at which a curve was not measured, the text of
+    the speed-up is empty.
     """
     curves = dict.fromkeys(slot[:2] for slot in slots)
     sizes, (calls, ranks) = _sizes(slots), (len({curve[i] for curve in curves}) > 1 for i in (0, 1))
@@ -151,7 +152,7 @@ def _cells(effect: ChangeEffect) -> Iterator[tuple[str, str]]:
 
 
 def _each(result: DiscoveryResult, changes: Sequence[tuple[int, tuple[str, Any]]]) -> list[str]:
-    """Return a text for each change, with the arms that it was added to, unless these include the default."""
+    """Return a text for each change: its value and, unless it was added to the default, the arms with it."""
     arms_of: dict[tuple[str, Any], list[int]] = {}
     for arm, change in changes:
         arms_of.setdefault(change, []).append(arm)

@@ -1,4 +1,4 @@
-"""JSON documents, in which null replaces infinite and undefined numbers, and CSV tables without formulas."""
+"""Format JSON documents, in which null replaces infinite and undefined numbers, and CSV without formulas."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def json_text(document: Any, ascii_only: bool = True) -> str:
-    """Return a document as lines of JSON."""
+    """Return a document as indented JSON; if ``ascii_only``, characters outside ASCII are escaped."""
     return json.dumps(plain(document), indent=1, ensure_ascii=ascii_only) + "\n"
 
 

@@ -1,9 +1,9 @@
 """Show the measurements as tables, for pandas, spreadsheets and other readers of CSV or Parquet.
 
 Place in the flow of ``autotune/__init__.py``: after step 8. Only this module uses pandas. A row of the
-history is one estimate of a time: for one trial (launch), collective, communicator size, message size and
-choice of the parameters that can vary from call to call. A launch that measured nothing has one row, so that
-tables also show failures.
+history is one estimate of a call's duration: for one trial (launch), collective, communicator size, message
+size and choice of the parameters that can vary from call to call. A launch that measured nothing has one row,
+so that tables also show failures.
 """
 
 from __future__ import annotations
@@ -71,11 +71,12 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
 
     Columns, always in this order: ``trial``, ``phase``, ``subject``, ``status``, ``reason``; the job-wide
     parameters by name; ``collective``, ``comm_size``, ``message_bytes``; the call-level parameters by name;
-    ``median_us``, ``sem_us``, ``low_us``, ``high_us``, ``n``, ``outliers``; for tight loops ``ranks_min_us``
-    and ``ranks_avg_us``; ``other_loop_us`` if times were also measured in the other kind of timing loop. A
-    parameter that has the name of one of these columns is called ``parameter.<name>``.
+    ``median_us``, ``sem_us``, ``low_us``, ``high_us``, ``n``, ``outliers``; ``ranks_min_us`` and
+    ``ranks_avg_us`` if calls were timed back to back; ``other_loop_us`` if times were also measured in the
+    other kind of timing loop. A parameter that has the name of one of these columns is called
+    ``parameter.<name>``.
 
-    ``status`` and ``reason`` describe the launch, or the single estimate if that is not usable. A value is
+    ``status`` and ``reason`` describe the launch, or the row's estimate if this is not usable. A value is
     missing if the parameter was not active or was left to the MPI. Columns of parameters have the type
     ``Int64``, ``boolean`` or ``Float64`` if all their values are of this kind, else ``string``. If ``unset``
     (the MPI's own values) is given, a column ``set`` after ``reason`` lists what a launch changed, and a
@@ -111,8 +112,9 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
 def measurement_frame(measurements: Iterable[BenchmarkRow]) -> pd.DataFrame:
     """Return a row for each measurement that was imported from the output of a benchmark, in the given order.
 
-    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then one for each label. One that has
-    a field's name is called ``label.<name>``. A value that the benchmark did not print is missing.
+    Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then a column for each label. A label
+    that has the name of a field is called ``label.<name>``. A value that the benchmark did not print is
+    missing.
     """
     import pandas as pd
 
@@ -129,7 +131,8 @@ def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
 
     Columns: ``objective``, ``factor``, ``low``, ``high``; ``effect`` with ``std_err``, ``effect_low`` and
     ``effect_high`` (95 %), on ``scale`` (``log`` means a difference of logarithms); ``ratio``, the value at
-    high over the value at low, only on log scale; ``p_value``, ``contribution`` in per cent, ``active``.
+    high over the value at low, only on log scale; ``p_value``; ``contribution`` in per cent; and ``active``,
+    which says whether the effect is significant.
     """
     import pandas as pd
 
@@ -146,12 +149,12 @@ def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
 
 
 def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
-    """Return a row for each measured message size of a recommendation; no rows if it is None.
+    """Return a row for each measured message size of a recommendation; no rows for None.
 
     Columns: ``collective``, ``comm_size``, ``message_bytes``, the per-size parameters by name, ``tuned_us``,
     ``tuned_sem_us``, ``default_us``, ``default_sem_us``, ``speedup`` with ``speedup_low`` and
     ``speedup_high`` (95 %), and ``other_loop`` with its limits: the speed-up in the other kind of timing
-    loop, missing if that was not measured.
+    loop, which is missing if it was not measured.
     """
     import pandas as pd
 
@@ -169,10 +172,10 @@ def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
 
 
 def plan_frame(phases: Iterable[Share], nodes: int, timeout_s: float) -> pd.DataFrame:
-    """Return a row for each phase: planned launches, the largest possible number, and node-hours of both.
+    """Return a row for each phase: planned launches, largest number of launches, and node-hours of both.
 
-    ``node_hours`` counts only the time for measuring; ``node_hours_most`` is reached if ``most`` launches all
-    last ``timeout_s``.
+    ``node_hours`` counts only the time in which launches measure; ``node_hours_most`` is reached if ``most``
+    launches are made and each lasts ``timeout_s``.
     """
     import pandas as pd
 
@@ -223,7 +226,6 @@ def _measured(estimate: Estimate | None, call: Sequence[str], extra: Sequence[st
 
 
 def _kinds(names: Iterable[str], points: Sequence[Point]) -> dict[str, str]:
-    """Return the pandas type of each parameter's column."""
     return {
         f"parameter.{name}" if name in {*_TRIAL, *_SLOT, *_FIGURES} else name: _kind(
             {type(point[name]) for point in points if name in point}

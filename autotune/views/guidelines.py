@@ -1,4 +1,4 @@
-"""Violated performance guidelines, in words and as JSON values (console, report, ``compare --guidelines``).
+"""Show violated performance guidelines in words and as JSON values: console, report, ``compare``.
 
 A guideline states that one call (the left side) takes no longer than others that could replace it (the right
 side).
@@ -13,7 +13,7 @@ from autotune.recommend.recommendation import Recommendation
 from autotune.space import Space
 from autotune.views.text import microseconds_text, size_text
 
-_ROWS = 12  # Number of violations shown besides those by the exported settings, the worst first.
+_ROWS = 12  # Largest number of violations shown in addition to those by the exported settings.
 
 
 def violation_text(violation: Violation) -> str:
@@ -53,7 +53,7 @@ def _calls(guideline: Guideline) -> tuple[object, ...]:
 
 
 def concerning_text(findings: Findings, space: Space, recommendation: Recommendation | None) -> str:
-    """Return the violations by the exported settings in one line; empty if there are none."""
+    """Return the worst violation by the exported settings, and how many more there are; empty if none."""
     exported = concerning(findings, space, recommendation)
     if not exported:
         return ""
@@ -77,7 +77,7 @@ def guidelines_section(
 
 
 def findings_lines(findings: Findings) -> tuple[str, ...]:
-    """Return a line for each violation, and one with the number of tested guidelines and the error rate."""
+    """Return a line for each violation, and a last line with the number of tests and their error rate."""
     if not findings.tested:
         return ("no guideline can be tested: it takes two sizes, two rank counts or several collectives",)
     lines = [f"{violation_text(v)}  [{v.guideline.kind}]" for v in findings.violations]
@@ -90,7 +90,10 @@ def findings_lines(findings: Findings) -> tuple[str, ...]:
 
 
 def findings_document(findings: Findings, concerned: Sequence[Violation] | None = None) -> dict[str, Any]:
-    """Return the findings as JSON values; ``concerned`` are the violations by exported settings, if any."""
+    """Return the findings as JSON values.
+
+    ``concerned`` are the violations by exported settings; None means that no settings were exported.
+    """
 
     def row(violation: Violation) -> dict[str, Any]:
         guideline = violation.guideline

@@ -1,4 +1,4 @@
-"""One line for each launch of a campaign: its phase, its setting and its result (step 8 of the data flow).
+"""Write a line for each launch of a campaign: its phase, setting and result (step 8 of the data flow).
 
 Notation: times are ``m:ss``; ``1.20×`` is a speed-up over the MPI's own defaults as measured so far, where
 more than 1 is better; ``*`` marks the best launch so far in an objective.
@@ -16,11 +16,11 @@ from autotune.recommend.summary import Step, ratio_to
 from autotune.space import Point
 from autotune.views.text import clock_text, figure_text, ratio_text
 
-WIDTH = 80  # Number of columns of a terminal of default width, which lines in a file also have.
+WIDTH = 80  # Width in characters of a terminal by default, and of lines that are written to a file.
 _PLACE, _INDENT = "{:>5}  {:>7}  {:>6}  ", 24
 _LEAST, _MOST = 7, 12
 """Smallest and largest width of an objective's column in characters. A figure with its unit needs the
-smallest width; longer names of objectives are cut to the largest one."""
+smallest width; longer names of objectives are cut to the largest width."""
 
 
 def changes_of(trial: Trial, unset: Point) -> list[str]:
@@ -99,7 +99,7 @@ class LaunchLines:
         return first + ("," if first and extra else ""), self._below(extra, "").plain if extra else ""
 
     def _figures(self, step: Step) -> Text:
-        """Return the columns of the objectives: speed-ups, or scores where nothing is compared."""
+        """Return the columns of the objectives: speed-ups or, for the defaults themselves, scores."""
         line, scores = Text(), step.scores or ()
         untouched = step.observation.trial.subject is Subject.UNTOUCHED
         for i, (objective, score) in enumerate(zip(self.objectives, scores, strict=True)):

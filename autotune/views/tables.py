@@ -1,4 +1,4 @@
-"""Tables for the terminal: pure functions that turn a campaign's results into tables of the library rich."""
+"""Turn a campaign's results into tables of the library rich, for the terminal; all functions are pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
@@ -32,7 +32,7 @@ from autotune.views.text import (
     verdict,
 )
 
-VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}  # Style of each verdict on a speed-up.
+VERDICT_STYLE = {"faster": "green", "slower": "red", "even": ""}  # Colour of a speed-up, by its verdict.
 
 
 def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped]) -> Table:
@@ -102,9 +102,10 @@ def result_table(
 ) -> Table:
     """Return a table of the recommended setting, the defaults, and other settings with reasons against them.
 
-    Each objective has a column of speed-ups over the ``baseline`` (the scores of the defaults); without it,
-    all rows contain scores. ``recommended`` is a setting in words (empty: the defaults) with its scores; the
-    others are described by what differs from ``default``, with the reason ``why`` each is not chosen.
+    Each objective has a column. It contains speed-ups over the ``baseline`` (the scores of the defaults); if
+    the baseline is None, it contains scores. ``recommended`` is the recommended setting in words (empty: the
+    defaults) with its scores. Each of the other ``settings`` is described by the values that differ from
+    ``default``, and by the reason ``why`` the setting is not chosen.
     """
     headings = [objective.name for objective in objectives]
     table = empty_table("", "setting", *headings, right=headings)
@@ -178,7 +179,10 @@ def size_tables(recommendation: Recommendation, other_loop: bool = True) -> Rend
 
 
 def campaigns_table(rows: Sequence[Mapping[str, Any]], unverified: int) -> RenderableType:
-    """Return a table of campaigns with notes below; ``rows`` are the ones that ``compare --json`` prints."""
+    """Return a table of campaigns with notes below; ``rows`` are those that ``compare --json`` prints.
+
+    ``unverified`` is the number of campaigns whose recommendation was not verified.
+    """
     table = empty_table(
         *("campaign", "collective", "nodes", "ranks", "state", "launches", "speed-up (95 %)", "recommended"),
         right=["nodes", "ranks", "launches"],
@@ -202,6 +206,6 @@ def empty_table(*headings: str, right: Iterable[str] = ()) -> Table:
 
 
 def _letter(i: int) -> str:
-    """Return A … Z, then A2, B2 …, without I, which denotes the mean."""
+    """Return A … Z, then A2, B2 …, for i = 0, 1, …; the letter I is left out, because it means the mean."""
     alphabet = "ABCDEFGHJKLMNOPQRSTUVWXYZ"
     return alphabet[i % len(alphabet)] + (str(i // len(alphabet) + 1) if i >= len(alphabet) else "")

@@ -19,7 +19,8 @@ if TYPE_CHECKING:  # This module is imported early, so it must not import anythi
     from autotune.space import Point, Value
 
 _WILD = 1000
-"""Ratio above which a ratio counts as infinite; an interval that is infinite on both sides is not shown."""
+"""Ratios from this one on are shown as ``>1000``. An interval is not shown if its upper end is above this
+ratio and its lower end below the inverse of this ratio."""
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -38,7 +39,7 @@ def calls_text(collective: str, comm_size: int) -> str:
 
 
 def system_text(nodes: int, ranks: int) -> str:
-    """Return a number of nodes and ranks in words; the number of ranks alone if there are 0 nodes."""
+    """Return a number of nodes and a number of ranks in words; only the number of ranks if ``nodes`` is 0."""
     return f"{nodes} node{'s' * (nodes > 1)}, {ranks} ranks" if nodes else str(ranks)
 
 
@@ -71,7 +72,7 @@ def ratio_text(ratio: float, interval: tuple[float, float] | None = None) -> str
 
 
 def interval_text(interval: tuple[float, float]) -> str:
-    """Return the interval of a speed-up: ``(1.31 … 1.37)``; empty if there are too few launches for one."""
+    """Return the interval of a speed-up: ``(1.31 … 1.37)``; empty if there are too few launches."""
     low, high = interval
     if not math.isfinite(low) or not math.isfinite(high) or (low < 1 / _WILD and high > _WILD):
         return ""
@@ -79,7 +80,7 @@ def interval_text(interval: tuple[float, float]) -> str:
 
 
 def other_text(gain: Gain) -> str:
-    """Return the speed-up in the probe's other kind of timing loop, with its interval; a dash without one."""
+    """Return the speed-up, with its interval, in the probe's other kind of timing loop; a dash if unknown."""
     return ratio_text(gain.other_loop[0], gain.other_loop[1:]) if gain.other_loop else "—"
 
 
@@ -176,7 +177,7 @@ def changed_text(point: Point, default: Point) -> str:
 
 
 def setting_text(recommendation: Recommendation, default: Point) -> str:
-    """Return what a recommendation sets: ``coll_han=off, 5 rules by message size``; empty if nothing."""
+    """Return the settings of a recommendation: ``coll_han=off, 5 rules by message size``; empty if none."""
     changed, n_rules = changed_text(recommendation.point, default), sum(r.sets for r in recommendation.rules)
     rules = [f"{n_rules} rule{'s' if n_rules > 1 else ''} by message size"] if n_rules else []
     return ", ".join(rules if changed == "nothing" else [changed, *rules])

@@ -1,4 +1,4 @@
-"""The tuning table of a system, the fastest choice for each call, as text, as rows, and drawn (step 12)."""
+"""Show the tuning table of a system (the fastest choice for each call) as text, rows or a page (step 12)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _figures(place: SlotWinner) -> dict[str, float | str]:
 
 
 def _cell(winner: Entry | None) -> str:
-    """Return a field: the choice, its gain, and how many others may be as fast."""
+    """Return the text of a field: the choice, its gain, and how many other choices may be as fast."""
     if winner is None:
         return ""
     ties = f" ≈{len(winner.place.rivals)}" if winner.place.rivals else ""

@@ -1,4 +1,4 @@
-"""The report on a campaign as one HTML page (step 12 of the data flow). Only this package uses jinja2."""
+"""Make the report on a campaign, one HTML page (step 12 of the data flow); only this package uses jinja2."""
 
 from autotune.views.report.page import figures, page
 from autotune.views.report.paper import drawings

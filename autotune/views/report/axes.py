@@ -1,4 +1,4 @@
-"""Common parts of all figures of the report: colours, an empty figure, error bars and axes.
+"""Provide the common parts of the report's figures: colours, an empty figure, error bars and axes.
 
 Colours of data are mid-tones that are legible on white and on black; everything else (text, grid) is coloured
 by the page's style sheet, so that one figure serves light windows, dark windows and paper.
@@ -78,7 +78,10 @@ def legend(name: str, visible: bool, group: str = "") -> dict[str, Any]:
 
 
 def as_json(figure: Figure, name: str) -> str:
-    """Return a figure as JSON with a name for files; without ``<``, so that it can be in a script element."""
+    """Return a figure as JSON, which also contains the name for files that show this figure.
+
+    plotly escapes every ``<`` in the JSON, so that it can be inside a script element.
+    """
     figure.update_layout(meta={"name": name})
     return _LONG.sub(lambda digits: f"{float(digits[0]):.7g}", str(figure.to_json()))
 
@@ -122,7 +125,7 @@ def log_axis(values: Sequence[float]) -> dict[str, Any]:
 
 
 def scaled(effect: float, ratios: bool) -> float:
-    """Return the value to draw for an effect: the ratio, if the effect is a difference of logarithms."""
+    """Return the value to draw for an effect; with ``ratios`` an effect is the logarithm of this value."""
     if not math.isfinite(effect):
         return effect if effect > 0 or not ratios else 0.0
     return math.exp(min(effect, 50.0)) if ratios else effect

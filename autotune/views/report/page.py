@@ -130,7 +130,7 @@ def _objective_tiles(
     inputs: ReportInput, measured: Sequence[Candidate], baseline: tuple[Score, ...] | None
 ) -> Iterable[dict[str, str]]:
     """Yield the score of the recommendation in each objective, or of the defaults if they stay."""
-    if inputs.idle and baseline is not None:  # The baseline has more launches of the defaults.
+    if inputs.idle and baseline is not None:  # its scores are from more launches of the defaults
         for objective, default in zip(inputs.objectives, baseline, strict=True):
             value = words.figure_text(default.value, unit=objective.unit)
             yield {"name": f"{objective.name}, the stack's own", "value": value, "note": "left as it is"}
@@ -169,7 +169,10 @@ def _changes(inputs: ReportInput) -> list[tuple[Any, ...]]:
 
 
 def _meaning(parameter: Parameter | None) -> tuple[str, str]:
-    """Return the unit and description of a parameter: bytes for ``64k``, else a unit that it names."""
+    """Return the unit and the description of a parameter.
+
+    The unit is bytes if a value has the form ``64k``, or else the unit that the description names, if any.
+    """
     if parameter is None:
         return "", ""
     text = parameter.description

@@ -1,4 +1,4 @@
-"""The report's figures as PNG and SVG for papers: matplotlib draws the figures that plotly's JSON describes.
+"""Draw the report's figures as PNG and SVG for papers: matplotlib draws what plotly's JSON describes.
 
 Plotly itself can only write files by starting a browser (Kaleido), which login nodes do not have. The figures
 of this package use a small part of plotly: lines, points and bars on linear, log and category axes,
@@ -32,7 +32,9 @@ _RGBA = re.compile(r"rgba\((\d+),(\d+),(\d+),([\d.]+)\)")
 
 
 def drawings(figures: Iterable[str]) -> dict[str, bytes]:
-    """Draw figures, given as plotly's JSON, as PNG (200 dots per inch) and SVG; return contents by file name.
+    """Draw figures that are given as plotly's JSON, and return the contents of the files by file name.
+
+    Each figure gives a PNG file with 200 dots per inch and an SVG file.
 
     Raises:
         ImportError: matplotlib is not installed.

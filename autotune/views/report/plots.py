@@ -1,4 +1,4 @@
-"""The report's figures of gains, Pareto front, verification and screening, as plotly's JSON."""
+"""Draw the report's figures of gains, Pareto front, verification and screening, as plotly's JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _VERDICTS = {"faster": TEAL, "even": GREY, "slower": RED}
 _US = 1e6
-_MOST = 500  # Largest number of settings off the Pareto front that are drawn; of more, every n-th is drawn.
+_MOST = 500  # If more settings than these are not on the Pareto front, only every n-th of them is drawn.
 
 
 def curves(gains: Sequence[Gain]) -> str:

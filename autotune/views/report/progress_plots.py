@@ -1,4 +1,4 @@
-"""The report's figures of a campaign's progress, as plotly's JSON."""
+"""Draw the report's figures of a campaign's progress, as plotly's JSON."""
 
 from __future__ import annotations
 
@@ -29,18 +29,23 @@ labels contain only the score, so that pages stay small."""
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Two ways to judge the best setting so far in one objective: by later launches, and by random order."""
+    """Holds two corrections of the best score so far in one objective, which is partly the best by luck.
 
-    leads: Sequence[Lead] = ()  # Settings that led one after the other, with their scores by later launches.
+    One is the score of the best setting in its later launches; the other is the best score to be expected if
+    the settings had been tried in random order.
+    """
+
+    leads: Sequence[Lead] = ()  # The settings that were the best ones in turn, with scores of later launches.
     blind: Sequence[float] = ()
-    """The best score to be expected after 1, 2, … settings, if the measured settings came in random order."""
+    """The expected best score after 1, 2, … settings, if the measured settings were tried in random order."""
     drawn_at: Sequence[int] = ()  # Numbers of the trials (launches) at which ``blind`` is drawn.
 
 
 def progress(objectives: Sequence[Objective], steps: Sequence[Step], best: Sequence[Best]) -> str:
     """Return a figure of the scores of all launches, the failed launches, and the best score so far.
 
-    The best is drawn as measured, as measured again by later launches, and as expected in random order.
+    The best score is drawn as measured, as measured again by later launches of the same setting, and as
+    expected if the settings had been tried in random order.
     """
     figure = axes.empty(90 + 230 * len(objectives), len(objectives), shared_xaxes=True, vertical_spacing=0.06)
     failed = [s.observation for s in steps if not s.observation.ok]
@@ -99,7 +104,7 @@ def _coloured(step: Step) -> Phase | None:
 
 
 def _unbiased(figure: Figure, row: int, best: Best, objective: Objective) -> list[float]:
-    """Draw the leaders' scores by later launches and the best expected in random order; return all values."""
+    """Draw the two corrections of the best score (see ``Best``), and return all values that were drawn."""
     rescored = [(lead, lead.later_score) for lead in best.leads if lead.later_score is not None]
     x: list[int | None] = []
     y: list[float | None] = []

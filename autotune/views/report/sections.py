@@ -1,4 +1,4 @@
-"""The input of a report, and its sections on settings and progress (step 12 of the data flow)."""
+"""Define the input of a report, and make its sections on settings and progress (step 12 of the data flow)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ from autotune.views.text import calls_text, figure_text, interval_text, ratio_te
 
 @dataclass(frozen=True, slots=True)
 class ReportInput:
-    """The results and facts that a report shows; parts that a campaign does not have yet are left out."""
+    """Holds the results and facts that a report shows; parts that a campaign does not have yet are empty."""
 
     title: str  # Name of the campaign.
     space: Space  # The parameters that are searched, and those that the machine does not have.
-    objectives: Sequence[Objective]  # The objectives.
-    history: History  # Every launch.
-    recommendation: Recommendation | None = None  # The recommendation; None before there is one.
+    objectives: Sequence[Objective]
+    history: History
+    recommendation: Recommendation | None = None  # None: no setting was measured completely yet.
     baseline: Envelope = field(default_factory=dict)  # The times with the MPI's own defaults.
     effects: Sequence[Effects] = ()  # The screening's analyses, one for each objective.
     screening: ScreeningResult | None = None  # The screening's decisions on its factors.
@@ -40,26 +40,26 @@ class ReportInput:
     """The rounds of the verification; the last one verified the recommendation."""
     findings: Sequence[tuple[str, str]] = ()  # Findings on the machine, as (name, value).
     exports: Sequence[str] = ()  # Paths of the exported files.
-    untried: Sequence[str] = ()  # Paths of exported files for libraries with which no file could be tried.
+    untried: Sequence[str] = ()  # Paths of exported files in formats that were never tried with a library.
     use: str = ""  # The command line that applies the exported files; empty if there is no file to apply.
     harmless: str = ""
-    """A text on the best setting that slows down no other call, if that is not the recommendation; empty if
-    no such setting was verified."""
+    """A text on the best setting that slows down no other call, if it differs from the recommendation; empty
+    if no such setting was verified."""
     idle: bool = False  # Whether the exported files set nothing.
-    stamp: str = ""  # ``SIMULATED (…)`` or the like if no real MPI ran, else empty.
+    stamp: str = ""  # Mark such as ``SIMULATED (…)`` if no real MPI ran; otherwise empty.
     state: str = "complete"  # State of the campaign; unless it is ``complete``, the page begins with it.
     discovery: Mapping[str, Any] | None = None  # Results of a discovery, see ``views.discovery``.
     remarks: Sequence[Remark] = ()  # Remarks on the noise of the measurements.
     worth: str = ""
-    """A sentence on the time saved in the application that the campaign was made for; empty without one."""
+    """A sentence on the time that the campaign saves its application; empty if it has no application."""
     guidelines: Mapping[str, Any] | None = None
     """Performance guidelines that are violated, see ``views.guidelines``."""
-    asked: Sequence[Covered] = ()  # Calls of a job, with whether the measurements cover them.
+    asked: Sequence[Covered] = ()  # Says for each call of a job whether the measurements cover it.
     ran: Mapping[str, Any] | None = None  # The ``run.json`` of a job that tuned itself.
     protocols: Sequence[tuple[str, str]] = ()
-    """(message sizes, protocol) that UCX reports for the recommended setting."""
+    """(message sizes, protocol): which protocols UCX reports for the recommended setting, by message size."""
     before: Sequence[tuple[str, str]] = ()
-    """(message sizes, protocol) that UCX reports for the defaults; empty if UCX was not used."""
+    """Like ``protocols``, for the defaults; empty if UCX was not used."""
     running: bool = False  # Whether the page reloads itself every half a minute.
     whole: Space | None = None
     """All parameters that a launch may have set, including those of a discovery; None means ``space``."""
@@ -70,7 +70,7 @@ class ReportInput:
         return (self.whole or self.space).unset
 
 
-_DRAWN = 12  # Number of kinds of calls that are drawn; the file lists those with most time first.
+_DRAWN = 12  # Largest number of kinds of calls that are drawn; the file lists those with most time first.
 
 
 def run_section(ran: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _ends(cell: Mapping[str, Any]) -> tuple[float, float]:
     return low or 0.0, math.inf if high is None else high
 
 
-_SETTINGS = 150  # Largest number of settings drawn, both of the best ones and of those that failed.
+_SETTINGS = 150  # Largest number of the best settings that are drawn, and of the settings that failed.
 _ROWS, _SLICES = 12, 6  # Largest number of parameters in the figure of lines, and of slices per objective.
 
 
@@ -191,7 +191,7 @@ def covered(inputs: ReportInput) -> list[tuple[str, int, str]]:
 
 
 def launches(inputs: ReportInput, launch_steps: Sequence[Step]) -> dict[str, Any] | None:
-    """Return a table row for every launch: time, phase, setting, and its speed-ups or how it failed.
+    """Return a table with a row for every launch: time, phase, setting, and its speed-ups or how it failed.
 
     The result is None before the first launch.
     """

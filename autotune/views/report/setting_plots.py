@@ -1,4 +1,8 @@
-"""The report's figures of all launched settings, as plotly's JSON: by lines, by parameter, and by winner."""
+"""Draw the report's figures of all launched settings, as plotly's JSON.
+
+A setting is a line through its values, or a point over the value of one parameter; a map shows the fastest
+choice (the winner) for each message size and communicator size.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +29,14 @@ from autotune.views.text import (
 _ALGORITHMS = (BLUE, TEAL, AMBER, VIOLET, PINK, GREEN, BROWN, CYAN, RED)
 _UNDECIDED = ("", "default")  # Names of choices that leave the decision to the MPI.
 _FAINTEST, _FULL_GAIN = 0.22, 2.0
-"""Opacity of a field in the map of winners without gain, and the gain (default / tuned) with full opacity."""
+"""Opacity of a field without gain in the map of winners, and the gain (default / tuned) from which on the
+opacity is the largest."""
 _SHARE_OF_BEST = 0.1  # Share of all settings that are drawn in the colour of the best.
 
 
 @dataclass(frozen=True, slots=True)
 class PlottedSetting:
-    """One setting as the figures of an objective draw it."""
+    """Describes one setting as the figures of an objective draw it."""
 
     point: Point  # The job-wide values of the setting.
     value: float  # Score of the setting in the objective; NaN if its launches failed.
@@ -41,8 +46,9 @@ class PlottedSetting:
 def winners(places: Sequence[SlotWinner], nodes: Sequence[int] = ()) -> str:
     """Return a map of message sizes and communicator sizes, coloured by the choice that is fastest in each.
 
-    The opacity of a colour shows the gain; a field is hatched if other choices may be as fast. If the
-    ``nodes`` of each place are given, a row has a number of nodes and ranks.
+    The opacity of a colour shows the gain; a field is hatched if other choices may be as fast. Each row of
+    the map is for a number of ranks; if the ``nodes`` of each place are given, for a number of nodes and
+    ranks.
     """
     sizes = sorted({place.slot[2] for place in places})
     rows = [(n, place.slot[1]) for n, place in zip(nodes or [0] * len(places), places, strict=True)]
