@@ -1,1 +1,1 @@
-"""Designed experiments on anything: designs to carry out by hand, and models of any user's table."""
+"""Designed experiments of any kind: designs to carry out by hand, and models of any user's table."""

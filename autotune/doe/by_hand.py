@@ -1,9 +1,10 @@
-"""A design for a person to carry out, and how large effects have to be for the design to detect them.
+"""A design for a person to carry out, and the sizes of effects that the design can detect.
 
 Place in the flow of ``autotune/__init__.py``: steps 2 and 3, space and screening.
 
-Notation: the *power* for a factor is the probability that its effect, of a given size, is called active. σ is
-the standard deviation of one run, on the scale of the analysis (on log scale 0.03 is three percent).
+Notation: the *power* for a factor is the probability that an effect of a given size of this factor is called
+active. σ is the standard deviation of one run, on the scale of the analysis (on log scale 0.03 is three
+percent).
 """
 
 import math
@@ -25,29 +26,31 @@ _KNOWN = (*_NEEDED, "centre")
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The power of a design for one effect, and the smallest effects that the design detects."""
+    """Power of a design for an effect of one size, and the smallest effects that the design detects."""
 
     sigma: float  # Standard deviation of one run, on the scale of the analysis.
-    effect: float | None  # The effect whose power was requested; None: no power was requested.
-    power: dict[str, float]  # Power for ``effect`` by factor; empty if ``effect`` is None.
-    detectable: dict[str, float]  # Effect that is called active with a probability of 80 %, by factor.
+    effect: float | None  # Size of the effect whose power was requested; None if no power was requested.
+    power: dict[str, float]
+    """Power for an effect of the size ``effect``, by factor; empty if ``effect`` is None."""
+    detectable: dict[str, float]
+    """Smallest effect that is called active with a probability of 80 %, by factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The requested size of a design."""
+    """Requested size of a design."""
 
     runs: int  # Number of runs in a block, without centre points.
-    blocks: int  # Number of blocks: replicates of the design, one after the other.
+    blocks: int  # Number of blocks, which are replicates of the design made one after another.
     centre_points: int  # Number of centre points in a block.
-    seed: int  # Seed of the run order.
+    seed: int  # Random seed of the order of the runs.
 
     def design(self, factors: Sequence[Factor]) -> ScreeningDesign:
-        """Return a Plackett–Burman design of exactly this size, in random order.
+        """Return a Plackett–Burman design of exactly this size, with its runs in random order.
 
         Raises:
-            UserError: there is no design with this number of runs for the factors, or there are centre points
-                although no factor has a centre.
+            UserError: no design of these factors has this number of runs, or there are centre points although
+                no factor has a centre.
         """
         rng, runs = np.random.default_rng(self.seed), self.runs
         design = plackett_burman(
@@ -61,7 +64,7 @@ class Layout:
 
 
 def factors_in(name: str, columns: Sequence[str], rows: Sequence[Row]) -> tuple[Factor, ...]:
-    """Return the factors in a table with the columns ``factor``, ``low``, ``high`` and perhaps ``centre``.
+    """Return the factors in a table with the columns ``factor``, ``low``, ``high`` and optionally ``centre``.
 
     Raises:
         TableError: a column is missing or unknown, or a field is empty.
@@ -86,12 +89,13 @@ def sensitivity(design: ScreeningDesign, sigma: float, effect: float | None) -> 
 
 
 def power(design: ScreeningDesign, effect: float, sigma: float, rng: Generator) -> dict[str, float]:
-    """Map each factor to the power for its effect, if all other factors have no effect.
+    """Return the power for an effect of each factor, by the factor's name.
 
-    With three or more residual degrees of freedom the power is exact (noncentral t). With fewer, the analysis
-    will use Lenth's method, and the power is simulated with a standard error of at most 0.01. σ does not
-    include the difference between reboots, so for factors whose change needs a reboot the power is an upper
-    bound. The effect is the mean at the high level minus the mean at the low level.
+    It is assumed that all other factors have no effect. ``effect`` is the mean at the high level minus the
+    mean at the low level. With three or more residual degrees of freedom the power is exact (noncentral t).
+    With fewer, the analysis will use Lenth's method, and the power is simulated with a standard error of at
+    most 0.01. σ does not contain the difference between reboots, so the power is an upper bound for factors
+    whose change needs a reboot.
 
     Raises:
         UserError: ``sigma`` is not positive, or the design has fewer runs than parameters.
@@ -101,7 +105,7 @@ def power(design: ScreeningDesign, effect: float, sigma: float, rng: Generator) 
 
 
 def detectable_effect(design: ScreeningDesign, sigma: float, rng: Generator) -> dict[str, float]:
-    """Return the smallest effect of each factor whose ``power`` is 80 %."""
+    """Return for each factor the smallest effect whose power is 80 %."""
     units, df = _noncentralities(design, sigma, sigma)
     seed = int(rng.integers(2**63))
 
@@ -118,7 +122,7 @@ def detectable_effect(design: ScreeningDesign, sigma: float, rng: Generator) -> 
 
 
 def _noncentralities(design: ScreeningDesign, effect: float, sigma: float) -> tuple[dict[str, float], int]:
-    """Return |effect| in units of each factor's standard error, and the residual degrees of freedom."""
+    """Return |effect| in standard errors of each factor's effect, and the residual degrees of freedom."""
     if not 0 < sigma < math.inf:
         raise UserError(f"the standard deviation of a run is {sigma:g}", "it must be positive")
     fitted = fit(nuisances(design)[0], design.coded, np.zeros(design.n_runs))

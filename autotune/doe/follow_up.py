@@ -1,9 +1,9 @@
-"""After a screening: response surfaces over the factors that matter, and the best point for all responses.
+"""After a screening: fit response surfaces over the factors that matter, and find the best point of all.
 
-Notation: as in ``surface``. All numbers are on the scale of the analysis (logarithms on log scale). d in [0,
-1] is the desirability of one response: 1 if it is as good as in its best run, 0 if it is as bad as in its
-worst run. D is the mean desirability of all responses: the geometric mean of the d's, weighted by importance,
-so that one unacceptable response makes a point unacceptable.
+Notation: as in ``surface``. All numbers are on the scale of the analysis (logarithms on log scale). d, from 0
+to 1, is the desirability of one response: 1 if the response is as good as in its best run, 0 if it is as bad
+as in its worst run. D is the mean desirability of all responses. It is the geometric mean of the d's,
+weighted by importance, so a single unacceptable response makes a point unacceptable.
 """
 
 import math
@@ -21,11 +21,11 @@ from autotune.screening.effects import Scale
 
 @dataclass(frozen=True, slots=True)
 class Desire:
-    """The values of one response between which its desirability goes from 0 to 1."""
+    """The two values of a response at which its desirability is 0 and 1, and its importance."""
 
-    worst: float  # This value and all worse ones are unacceptable (d = 0).
-    best: float  # This value and all better ones are equally desirable (d = 1).
-    weight: float = 1.0  # Importance relative to the other responses.
+    worst: float  # This value and all worse values are unacceptable (d = 0).
+    best: float  # This value and all better values are equally desirable (d = 1).
+    weight: float = 1.0  # Importance relative to that of the other responses.
 
     def of(self, value: float) -> float:
         """Return the desirability d of a value, in [0, 1]."""
@@ -33,49 +33,51 @@ class Desire:
 
 
 def desirability(desires: Mapping[str, Desire], values: Mapping[str, float]) -> float:
-    """Return the mean desirability D, in [0, 1], given a value for each response."""
+    """Return the mean desirability D, from 0 to 1, of a point with these values of the responses."""
     total = sum(desire.weight for desire in desires.values())
     return float(math.prod(d.of(values[name]) ** (d.weight / total) for name, d in desires.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """The point within the range of all factors that suits all responses best."""
+    """The point, within the ranges of all factors, that suits all responses best."""
 
     codes: Mapping[str, float]  # Code of each factor at the point.
-    desirability: float  # D of the point, in [0, 1]; 0: every point is unacceptable in some response.
+    desirability: float  # D at the point; 0 if every point is unacceptable in some response.
     each: Mapping[str, float]  # Desirability d of each response at the point.
     values: Mapping[str, float]  # Predicted mean of each response at the point.
 
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """The quadratic functions fitted to a table, and the best point for all responses."""
+    """The quadratic functions that were fitted to a table, and the best point for all responses."""
 
     table: str  # Name of the file.
     rows: int  # Number of rows of the table.
-    scale: Scale  # The scale on which responses were fitted.
-    ranges: Mapping[str, tuple[float, float]]  # Numbers of each factor at −1 and +1 (sizes in bytes).
-    responses: tuple[Response, ...]  # The responses with their goals.
-    surfaces: tuple[Surface, ...]  # The surface of each response, in the order of ``responses``.
-    overlay: Overlay | None  # The best point for all responses; None where it was not requested.
+    scale: Scale  # Scale on which responses were fitted.
+    ranges: Mapping[str, tuple[float, float]]
+    """Values of each factor at its codes −1 and +1; sizes are in bytes."""
+    responses: tuple[Response, ...]
+    surfaces: tuple[Surface, ...]  # Surface of each response, in the order of ``responses``.
+    overlay: Overlay | None  # Best point for all responses; None if it was not requested.
 
     def numbers(self, codes: Mapping[str, float]) -> dict[str, float]:
-        """Convert the codes of factors to numbers in the table's units; sizes are in bytes."""
+        """Convert codes of factors to numbers in the table's units; sizes are in bytes."""
         return {name: low + (codes[name] + 1) / 2 * (high - low) for name, (low, high) in self.ranges.items()}
 
 
 def follow_up(
     table: Table, factors: Sequence[str], responses: Sequence[Response], scale: Scale, overlaid: bool
 ) -> FollowUp:
-    """Fit a quadratic function of ordered columns to each response.
+    """Fit a quadratic function of columns of numbers to each response.
 
-    ``overlaid`` requests the point that suits all responses best. An empty response means that the run
-    failed. The scale ``log`` fits logarithms of positive responses.
+    ``overlaid`` says whether to find the point that suits all responses best. An empty response means that
+    the run failed. With the scale ``log`` the logarithms of responses are fitted, which have to be positive.
 
     Raises:
-        UserError: a column is unknown or named twice, a factor consists of words, a field is not what its
-            column needs, there are too few runs, or a response to be overlaid is the same in all runs.
+        UserError: a column is unknown or named twice, a factor consists of words, a field does not have the
+            kind of value that its column needs, there are too few runs, or ``overlaid`` is set and a response
+            is the same in all runs.
     """
     table.check(factors, [response.name for response in responses], None)
     columns = [table.factor(name) for name in factors]
@@ -121,7 +123,7 @@ def _overlay(
 
 
 def _desire(response: Response, measured: NDArray[np.float64]) -> Desire:
-    """Return the desirability of a response, which is 1 at its best measured value and 0 at its worst one."""
+    """Return the desirability that is 1 at the best measured value of a response and 0 at the worst."""
     low, high = float(np.nanmin(measured)), float(np.nanmax(measured))
     if low == high:
         raise UserError(f"{response.name} is {low:g} in every run", "there is nothing to improve")

@@ -1,7 +1,8 @@
-"""A least-squares model of a user's table, with checks for problems that the coefficients do not show.
+"""Fit a least-squares model to a user's table, with checks for problems that coefficients do not show.
 
-The fit is ``statsmodels``' ordinary least squares. The coefficient of a column under a logarithm is the
-change per factor of two. A *step* is a place along a term where the response jumps, or changes its slope.
+The fit is ``statsmodels``' ordinary least squares. The coefficient of a column whose logarithm is used is the
+change of the response for each doubling of the column. A *step* is a place along a term where the response
+jumps, or where its slope changes.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from autotune.tables.importers.delimited import meaning
 
 Columns = Mapping[str, Vector]  # Maps the name of each column to its numbers, (n,).
 
-_INTERCEPT = "Intercept"  # Name of the constant among the terms.
-_MAX_STEPS = 3  # Largest number of steps that are reported; each step adds two coefficients.
-_MIN_SIDE = 2  # Smallest number of distinct values on each side of a step: a line needs two.
-_COST_COLUMNS = ("comm_size", "message_bytes")  # Meanings of the columns that LogGP models need.
+_INTERCEPT = "Intercept"  # Name of the constant term.
+_MAX_STEPS = 3  # Largest number of steps that are reported; each step adds two coefficients to the model.
+_MIN_SIDE = 2  # Smallest number of distinct values on each side of a step, since a line needs two.
+_COST_COLUMNS = ("comm_size", "message_bytes")  # Quantities that LogGP models need, named as in ``meaning``.
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A response and the terms that explain it."""
+    """A response, and the terms that explain the response."""
 
-    response: str  # Name of the column that was measured.
+    response: str  # Name of the column with the response.
     terms: tuple[str, ...]  # Names of the columns that explain the response.
-    log2: frozenset[str] = frozenset()  # Columns (terms or response) whose binary logarithm is used.
-    intercept: bool = True  # Whether there is a constant.
+    log2: frozenset[str] = frozenset()
+    """Names of the columns, among terms and response, whose binary logarithm is used."""
+    intercept: bool = True  # Whether the model has a constant term.
 
     def __post_init__(self) -> None:
         if not self.terms:
@@ -45,56 +47,58 @@ class Formula:
             raise UserError(f"--log2 {name} is neither the response nor a term", allowed(name, columns))
 
     def label(self, column: str) -> str:
-        """Return a column's name in the model, such as ``log2(Size)`` or ``Size``."""
+        """Return the name of a column in the model, such as ``log2(Size)`` or ``Size``."""
         return f"log2({column})" if column in self.log2 else column
 
 
 @dataclass(frozen=True, slots=True)
 class TermEstimate:
-    """One coefficient with its test, as ``statsmodels`` prints it."""
+    """One coefficient with its test, as ``statsmodels`` prints them."""
 
     coef: float  # Change of the response, or of its logarithm, per unit of the term.
-    std_err: float  # Standard error under the assumption that all rows scatter alike.
-    t: float  # The t statistic, ``coef / std_err``.
-    p: float  # p-value of a two-sided t-test.
+    std_err: float  # Standard error if all rows have errors of the same size.
+    t: float  # Test statistic ``coef / std_err``.
+    p: float  # Two-sided p-value of the t-test.
     ci_low: float  # Lower end of the 95 % confidence interval.
     ci_high: float  # Upper end of the 95 % confidence interval.
-    robust_std_err: float  # HC3 standard error, which is valid even if some rows scatter more than others.
+    robust_std_err: float
+    """HC3 standard error, which is also valid if some rows have larger errors than others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """A step along a term."""
+    """A step along a term of the model."""
 
     term: str
     below: float  # Largest value of the column below the step.
     above: float  # Smallest value of the column above the step.
     jump: float  # Jump of the response at ``above``, on the model's scale.
-    p: float  # p-value of an F-test of jump and slope, times the number of places tested.
+    p: float  # p-value of the F-test of jump and slope, multiplied by the number of tested places.
 
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """The result of fitting a formula to a table, with checks for problems that a fit does not show."""
+    """Fit of a formula to a table, with the results of checks for problems that coefficients do not show."""
 
-    table: str  # Name of the file.
-    formula: Formula  # The fitted model.
+    table: str  # Name of the table's file.
+    formula: Formula
     n: int  # Number of rows that were used.
-    left_out: int  # Number of rows with an empty field.
-    coefficients: Mapping[str, TermEstimate]  # By term; the constant is called ``Intercept``.
-    r2: float  # Share of the variance (without a constant, of the sum of squares) that is explained.
+    left_out: int  # Number of rows that were left out because of an empty field.
+    coefficients: Mapping[str, TermEstimate]
+    """Coefficients by term; the constant term is called ``Intercept``."""
+    r2: float  # Share of the variance that is explained; without a constant, share of the sum of squares.
     adjusted_r2: float  # R² adjusted for the number of terms.
-    aic: float  # Akaike's criterion; smaller is better, among models of one response.
-    bic: float  # Schwarz's criterion; smaller is better, among models of one response.
+    aic: float  # Akaike's criterion, by which models of the same response are compared; smaller is better.
+    bic: float  # Schwarz's criterion, by which models of the same response are compared; smaller is better.
     std_dev: float  # Standard deviation of the residuals, on the model's scale.
     df: int  # Degrees of freedom of the residuals.
     breusch_pagan_p: float
-    """p-value of the Breusch–Pagan test, small if some rows scatter more than others; nan for an exact
-    fit."""
-    steps: tuple[Breakpoint, ...]  # Steps that the residuals show.
-    cost: CostModel | None  # The LogGP model that fits best; None if the table has no ranks and sizes.
-    columns: Columns  # The numbers of the rows that were used, by column.
-    fitted: Vector  # The fitted response, (n,), on the model's scale.
+    """p-value of the Breusch–Pagan test, which is small if some rows have larger errors than others; nan for
+    an exact fit."""
+    steps: tuple[Breakpoint, ...]  # Steps that the residuals show, the most significant first.
+    cost: CostModel | None  # Best LogGP model; None if the table does not have both ranks and sizes.
+    columns: Columns  # Numbers of the used rows, by column.
+    fitted: Vector  # Fitted values of the response, (n,), on the model's scale.
 
     @property
     def residuals(self) -> Vector:
@@ -103,16 +107,16 @@ class Regression:
 
     @property
     def heteroscedastic(self) -> bool:
-        """Return whether some rows scatter significantly more than others, so that ``std_err`` is wrong."""
+        """Return whether errors differ significantly between rows, so that ``std_err`` is wrong."""
         return self.breusch_pagan_p < RULE.alpha
 
 
 def fit(table: Table, formula: Formula) -> Regression:
-    """Fit a formula to a table by least squares, without the rows that lack a field of it.
+    """Fit a formula to a table by least squares; rows with an empty field are left out.
 
     Raises:
-        UserError: a column is unknown or named twice, a field is not a finite number or, under a logarithm,
-            not above 0, there are too few rows, the rows cannot separate the terms, or ``statsmodels`` is
+        UserError: a column is unknown or named twice, a field is not a finite number (or, under a logarithm,
+            not above 0), there are too few rows, the rows cannot separate the terms, or ``statsmodels`` is
             not installed.
     """
     with needing("studies", "model"):
@@ -123,7 +127,8 @@ def fit(table: Table, formula: Formula) -> Regression:
     y = _scaled(formula, formula.response, columns)
     design, names = _design(table.name, formula, columns)
     result: Any = OLS(y, design).fit()
-    # With only one row more than terms, a leverage may be 1, so that HC3 is not defined: it is nan then.
+    # If there is only one row more than terms, a leverage may be 1. Then HC3 is not defined, and the result
+    # is nan.
     with np.errstate(divide="ignore", invalid="ignore"):
         robust = np.sqrt(np.diag(result.cov_HC3))
     interval = result.conf_int(RULE.alpha)
@@ -154,14 +159,15 @@ def fit(table: Table, formula: Formula) -> Regression:
 def _numbers(table: Table, formula: Formula) -> tuple[dict[str, Vector], int]:
     """Return the numbers of the complete rows by column, and the number of incomplete rows.
 
-    If the columns that LogGP models need are complete, they are included.
+    The columns that LogGP models need are included if they are complete.
     """
     table.check(formula.terms, [formula.response], None)
     needed = dict.fromkeys((formula.response, *formula.terms))
     cost_columns = [name for name in table.columns if name not in needed and meaning(name) in _COST_COLUMNS]
     values = {name: table.numbers(name, positive=name in formula.log2) for name in needed}
     complete = np.all([np.isfinite(column) for column in values.values()], axis=0)
-    for name in cost_columns:  # Ranks and sizes that are no terms are needed only for LogGP models.
+    # Ranks and sizes that are not terms of the formula are needed only for LogGP models.
+    for name in cost_columns:
         try:
             column = table.numbers(name)
         except TableError:
@@ -180,7 +186,10 @@ def _scaled(formula: Formula, column: str, columns: Columns) -> Vector:
 
 
 def _design(name: str, formula: Formula, columns: Columns) -> tuple[Vector, tuple[str, ...]]:
-    """Return the regressors, (n_rows, n_terms), and their names, or raise a ``TableError`` if one follows."""
+    """Return the regressors, (n_rows, n_terms), and their names.
+
+    A ``TableError`` is raised if a term is constant or follows from the terms before it.
+    """
     n, constant = len(columns[formula.response]), formula.intercept
     names = (*([_INTERCEPT] if constant else []), *formula.terms)
     terms = [_scaled(formula, term, columns) for term in formula.terms]
@@ -200,11 +209,11 @@ def _design(name: str, formula: Formula, columns: Columns) -> tuple[Vector, tupl
 
 
 def _steps(formula: Formula, columns: Columns, y: Vector, design: Vector) -> tuple[Breakpoint, ...]:
-    """Return the steps that residuals show, the clearest first.
+    """Return the steps that residuals show, the most significant first.
 
-    A candidate is a jump with a change of slope between two neighbouring values of a term. The clearest
-    candidate is added to the model before the next one is searched. Its F-test is corrected for the number of
-    places.
+    A candidate is a jump together with a change of slope, between two neighbouring values of a term. The most
+    significant candidate is added to the model before the next candidate is searched. The F-test of a
+    candidate is corrected for the number of tested places.
     """
     from scipy.stats import f as f_distribution
 
@@ -235,7 +244,7 @@ def _steps(formula: Formula, columns: Columns, y: Vector, design: Vector) -> tup
 
 
 def _step_terms(formula: Formula, columns: Columns, place: tuple[str, float, float]) -> tuple[Vector, Vector]:
-    """Return the regressors of a jump at a place, and of a change of slope from there on, (n,) each."""
+    """Return the regressors, (n,) each, of a jump at a place and of a change of slope from this place on."""
     term, _, above = place
     beyond = (columns[term] >= above).astype(float)
     start = math.log2(above) if term in formula.log2 else above
@@ -243,7 +252,6 @@ def _step_terms(formula: Formula, columns: Columns, place: tuple[str, float, flo
 
 
 def _least_squares(design: Vector, y: Vector) -> tuple[float, Vector, int]:
-    """Return the residual sum of squares, the coefficients and the rank of a least-squares fit."""
     lengths = np.linalg.norm(design, axis=0)
     lengths[lengths == 0] = 1
     beta, _, rank, _ = np.linalg.lstsq(design / lengths, y, rcond=1e-10)
@@ -252,7 +260,7 @@ def _least_squares(design: Vector, y: Vector) -> tuple[float, Vector, int]:
 
 
 def _cost(formula: Formula, columns: Columns) -> CostModel | None:
-    """Return the LogGP model that fits the response best; None if the table has no ranks or no sizes."""
+    """Return the LogGP model that fits the response best; None if the table lacks ranks or sizes."""
     by_meaning = {meaning(name): column for name, column in columns.items() if name != formula.response}
     ranks, sizes = (by_meaning.get(name) for name in _COST_COLUMNS)
     if ranks is None or sizes is None:

@@ -1,4 +1,4 @@
-"""A least-squares model of a table as text, as a JSON document and as an HTML page.
+"""Show a least-squares model of a table as text, as a JSON document or as an HTML page.
 
 Place in the flow of ``autotune/__init__.py``: step 12, export.
 """
@@ -22,11 +22,11 @@ from autotune.views.text import aligned, p_text
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-_MAX_POINTS = 20_000  # Largest number of rows that a figure draws.
+_MAX_POINTS = 20_000  # Largest number of rows that are drawn in a figure.
 
 
 def regression_text(fitted: Regression) -> str:
-    """Return the coefficients as statsmodels prints them, then problems that the coefficients do not show."""
+    """Return the coefficients as statsmodels prints them, and problems that the coefficients do not show."""
     formula = fitted.formula
     terms = [*(["1"] if formula.intercept else []), *map(formula.label, formula.terms)]
     dropped = f", {fitted.left_out} incomplete left out" if fitted.left_out else ""
@@ -47,11 +47,11 @@ def regression_text(fitted: Regression) -> str:
 
 
 def regression_document(fitted: Regression) -> dict[str, Any]:
-    """Return the JSON document of ``model --json``; a number that is not known is null.
+    """Return the JSON document of ``model --json``; unknown numbers are null.
 
-    It maps ``coefficients`` → name of the term to ``coef``, ``std_err``, ``t``, ``p``, ``ci_low``,
-    ``ci_high`` and more. It also contains ``r2``, ``aic``, ``n``, and ``heteroscedasticity``, ``steps`` and
-    ``loggp`` about problems that the coefficients do not show.
+    In it, ``coefficients`` maps the name of each term to ``coef``, ``std_err``, ``t``, ``p``, ``ci_low``,
+    ``ci_high`` and more. It also contains ``r2``, ``aic`` and ``n``; ``heteroscedasticity``, ``steps`` and
+    ``loggp`` describe problems that the coefficients do not show.
     """
     formula, cost = fitted.formula, fitted.cost
     document = {
@@ -74,7 +74,7 @@ def regression_document(fitted: Regression) -> dict[str, Any]:
 
 
 def regression_page(fitted: Regression) -> str:
-    """Return a self-contained HTML page: measured against fitted values, and residuals along each term."""
+    """Return a self-contained HTML page: measured over fitted values, and residuals along each term."""
     from plotly.subplots import make_subplots
 
     formula = fitted.formula
@@ -113,7 +113,7 @@ def regression_page(fitted: Regression) -> str:
 
 
 def _hidden(fitted: Regression) -> list[str]:
-    """Return lines on problems that the coefficients do not show: scatter, steps, a better LogGP model."""
+    """Return lines on problems that coefficients do not show: unequal errors, steps, a better LogGP model."""
     formula = fitted.formula
     if math.isnan(fitted.breusch_pagan_p):
         return ["What it hides: nothing, it fits every row exactly"]

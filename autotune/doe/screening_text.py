@@ -1,14 +1,14 @@
-"""A screening of a user's table, response surfaces and the power of a design, as texts and JSON documents.
+"""Show a screening of a user's table, response surfaces and the power of a design, as text or JSON documents.
 
-The document of a screening maps ``responses`` → name of the response to ``effects`` (a list of factor, low,
-high, effect, std_err, p_value, contribution, active and more), ``aliases``, ``blocks``, ``efficiency`` and
-``notes``. At its top level it also contains the ``aliases`` of the response with the most results, and
-``decisions`` on every factor over all responses.
+In the document of a screening, ``responses`` maps the name of each response to ``effects`` (a list of factor,
+low, high, effect, std_err, p_value, contribution, active and more), ``aliases``, ``blocks``, ``efficiency``
+and ``notes``. At its top level the document also contains the ``aliases`` of the response with the most
+results, and the ``decisions`` on every factor over all responses.
 
-The document of response surfaces maps ``surfaces`` → name of the response to ``coefficients`` (of codes in
-[−1, 1]) and ``optimum``. It also contains ``overlay``, the point that suits all responses. Factors are in the
-table's units (sizes in bytes), responses on the scale of the analysis (logarithms on log scale). Numbers that
-are not known are null.
+In the document of response surfaces, ``surfaces`` maps the name of each response to ``coefficients`` (of
+codes from −1 to 1) and ``optimum``. The document also contains ``overlay``, the point that suits all
+responses best. Factors are in the table's units (sizes in bytes), responses on the scale of the analysis
+(logarithms on log scale). Unknown numbers are null.
 """
 
 import math
@@ -26,7 +26,7 @@ from autotune.structure import plain
 from autotune.views.documents import fields_of
 from autotune.views.text import aligned, decision_text, p_text
 
-_SHOWN_ALIASES = 6  # Largest number of aliases that are shown for a factor.
+_SHOWN_ALIASES = 6  # Largest number of aliases that are listed for a factor.
 
 
 def screening_document(screening: TableScreening) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _effect(effect: Effect, analysis: Effects) -> dict[str, Any]:
 
 
 def screening_text(screening: TableScreening) -> str:
-    """Return the effects by size, the aliases of active factors, and the decision on each factor."""
+    """Return the effects (largest first), the aliases of active factors, and the decision on each factor."""
     lines = [f"{screening.table}: {screening.rows} rows, {screening.scale} scale"]
     for response, analysis in zip(screening.responses, screening.analyses, strict=True):
         lines += ["", *_response_lines(response, analysis)]
@@ -114,7 +114,7 @@ def _response_lines(response: Response, analysis: Effects) -> list[str]:
 
 
 def _alias_lines(leaks: Sequence[Alias]) -> list[str]:
-    """Return a line for each factor with its largest aliases; none without aliases."""
+    """Return a line with its largest aliases for each factor that has aliases."""
     if not leaks:
         return []
     lines = ["  What an active effect may also be (two-factor interactions, with their coefficients):"]
@@ -167,7 +167,7 @@ def _surface(surface: Surface, fitted: FollowUp) -> dict[str, Any]:
 
 
 def follow_up_text(fitted: FollowUp) -> str:
-    """Return a text on each response's surface with its optimum, and on the best point for all responses."""
+    """Return a text on the surface and the optimum of each response, and on the best point for all."""
     lines = [f"{fitted.table}: {fitted.rows} rows, {fitted.scale} scale"]
     for response, surface in zip(fitted.responses, fitted.surfaces, strict=True):
         lines += ["", *_surface_lines(response, surface, fitted)]
@@ -209,13 +209,13 @@ def _surface_lines(response: Response, surface: Surface, fitted: FollowUp) -> li
 
 
 def _ends(surface: Surface, fitted: FollowUp) -> tuple[dict[str, float], ...]:
-    """Return the lower and the upper end of the optimum's intervals in the table's units."""
+    """Return the lower and upper ends of the intervals of the optimum, in the table's units."""
     intervals = surface.optimum.intervals
     return tuple(fitted.numbers({name: pair[i] for name, pair in intervals.items()}) for i in (0, 1))
 
 
 def sensitivity_text(sensitivity: Sensitivity) -> str:
-    """Return a table with the smallest effect of each factor that a design detects, and the power if any."""
+    """Return a table with the smallest detectable effect of each factor, and the power if requested."""
     power = "" if sensitivity.effect is None else f"power for an effect of {sensitivity.effect:g}"
     rows = [("factor", *([power] if power else []), "effect seen with 80 %")]
     for name, effect in sensitivity.detectable.items():
@@ -224,20 +224,22 @@ def sensitivity_text(sensitivity: Sensitivity) -> str:
 
 
 def _better(response: Response) -> str:
-    """Return whether less or more of a response is better."""
     return "less" if response.goal == "min" else "more"
 
 
 def _natural(value: float, scale: Scale) -> str:
-    """Return a value from the scale of the analysis in the unit of the response, with four digits."""
+    """Convert a value from the scale of the analysis to the response's unit, as text with four digits."""
     return f"{ratio_of(value) if scale == 'log' else value:.4g}"
 
 
 def _plain(number: float) -> str:
-    """Return a number with four digits; from 10000 on with all digits, because sizes are no powers of ten."""
+    """Return a number with four digits, or with all digits from 10000 on.
+
+    Such numbers may be sizes, which are no powers of ten.
+    """
     return f"{number:.4g}" if abs(number) < 1e4 else f"{number:.0f}"
 
 
 def _figure(value: float, pattern: str) -> str:
-    """Return a value in a format, or a dash where it is not finite."""
+    """Return a value as text by a format, or a dash if it is not finite."""
     return pattern.format(value) if math.isfinite(value) else "—"

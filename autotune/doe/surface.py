@@ -1,7 +1,7 @@
-"""A response surface: a quadratic function of the ordered factors, its shape, and where its optimum is.
+"""A response surface: a quadratic function of ordered factors, with its shape and its optimum.
 
-Notation: ``codes`` is (n_runs, n_factors) in [−1, 1], where −1 and +1 are the ends of a factor's range. The
-model is y = b₀ + Σ bᵢxᵢ + Σ bᵢᵢxᵢ² + Σ bᵢⱼxᵢxⱼ + ε, and B is the symmetric matrix of its second-order part.
+Notation: ``codes``, (n_runs, n_factors), are from −1 to 1, which are the ends of a factor's range. The model
+is y = b₀ + Σ bᵢxᵢ + Σ bᵢᵢxᵢ² + Σ bᵢⱼxᵢxⱼ + ε, and B is the symmetric matrix of its second-order part.
 """
 
 import math
@@ -20,63 +20,68 @@ from autotune.screening.design import Matrix
 from autotune.screening.model import RULE
 
 Term = tuple[int, ...]
-"""Indices of the factors whose codes a term multiplies: () is the mean, (i,) a linear term, (i, i) a
-quadratic one, and (i, j) an interaction."""
+"""Term of the model, given by the indices of the factors whose codes it multiplies: () is the mean, (i,) a
+linear term, (i, i) a quadratic term, and (i, j) an interaction."""
 
 
 Shape = Literal["minimum", "maximum", "saddle", "ridge", "plane"]
-"""The shape according to the eigenvalues of B. A *ridge* is curved in some directions and flat in others."""
+"""Shape of the surface according to the eigenvalues of B. A *ridge* is curved in some directions and flat in
+others."""
 
 _DRAWS = 1000
-"""Number of sets of coefficients that are drawn within their errors; of 1000 results, 25 are beyond each end
+"""Number of sets of coefficients that are drawn within their errors; 25 of 1000 results are beyond each end
 of a 95 % interval."""
 _CANDIDATES = 2000
-"""Number of random points that are compared, with all runs and corners; a descent starts from the best."""
-_SWEEPS = 200  # Largest number of passes over the factors in a descent.
-_CORNERED = 8  # Largest number of factors for which all corners are compared.
-_FLAT = 0.02  # An eigenvalue below this share of the largest coefficient counts as no curvature.
+"""Number of random points that are compared with each other and with all runs and corners; a descent starts
+from the best point."""
+_SWEEPS = 200  # Largest number of passes over all factors in a descent.
+_CORNERED = 8  # All corners are compared only if there are at most this many factors.
+_FLAT = 0.02  # An eigenvalue counts as zero if it is below this share of the largest coefficient.
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """The estimate of one term of the quadratic."""
+    """Estimate of one coefficient of the quadratic function."""
 
-    factors: tuple[str, ...]  # Names of the factors that the term multiplies; none for the mean.
+    factors: tuple[str, ...]  # Names of the factors that the term multiplies; empty for the mean.
     value: float  # Change of the response per unit of the factors' codes.
-    std_err: float  # Standard error of ``value``.
+    std_err: float
     p_value: float  # p-value of the hypothesis that the coefficient is zero.
 
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """The best predicted point within the range of all factors."""
+    """The best predicted point within the ranges of all factors."""
 
     codes: dict[str, float]  # Maps each factor to its code at the best point.
     intervals: dict[str, tuple[float, float]]
     """Maps each factor to the 95 % interval of this code, from coefficients drawn within their errors."""
-    value: float  # The predicted mean at the best point.
-    interval: tuple[float, float]  # Its 95 % interval: optimistic, as the point was selected as the best one.
+    value: float  # Predicted mean of the response at the best point.
+    interval: tuple[float, float]
+    """95 % interval of ``value``, which is optimistic because the point was selected as the best one."""
     at_edge: tuple[str, ...]  # Factors at an end of their range; the true optimum may be beyond this end.
 
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """A quadratic function that was fitted to the runs, with its shape and its optimum."""
+    """A quadratic function that was fitted to runs, with its shape and its optimum."""
 
     names: tuple[str, ...]  # Names of the factors.
     coefficients: tuple[Coefficient, ...]  # The mean, then linear, quadratic and mixed terms.
-    left_out: tuple[tuple[str, ...], ...]  # Factors of each term that the runs do not separate from others.
-    r_squared: float  # R²: share of the variation of the response that is explained.
-    adjusted_r_squared: float  # R² corrected for the number of terms.
-    predicted_r_squared: float  # R² for runs that are left out of the fit (PRESS); it may be negative.
-    curvature: tuple[float, ...]  # Eigenvalues of B, ascending.
+    left_out: tuple[tuple[str, ...], ...]
+    """Terms, as names of their factors, that the runs cannot separate from other terms."""
+    r_squared: float  # R²: share of the variation of the response that the model explains.
+    adjusted_r_squared: float  # R² adjusted for the number of terms.
+    predicted_r_squared: float
+    """R² for runs that are predicted without being part of the fit (PRESS); it may be negative."""
+    curvature: tuple[float, ...]  # Eigenvalues of B, in ascending order.
     shape: Shape
-    std_dev: float  # Standard deviation of runs about the surface.
+    std_dev: float  # Standard deviation of runs around the surface.
     df: int  # Degrees of freedom of ``std_dev``.
-    optimum: Optimum  # The best predicted point.
+    optimum: Optimum
 
     def predict(self, codes: ArrayLike) -> Matrix:
-        """Return the predicted mean, (n_points,), at codes (n_points, n_factors)."""
+        """Return the predicted mean, (n_points,), at the codes, (n_points, n_factors)."""
         x = np.asarray(codes, dtype=float)
         terms = [tuple(map(self.names.index, coefficient.factors)) for coefficient in self.coefficients]
         return np.asarray(_columns(x, terms) @ [coefficient.value for coefficient in self.coefficients])
@@ -85,13 +90,13 @@ class Surface:
 def response_surface(
     names: Sequence[str], codes: ArrayLike, response: ArrayLike, rng: Generator, *, goal: Goal = "min"
 ) -> Surface:
-    """Return the least-squares quadratic, with its optimum within the range of the factors.
+    """Fit a quadratic function by least squares, and find its optimum within the ranges of the factors.
 
     Terms are added in the order mean, linear, quadratic, mixed. A term is added only if the runs separate it
-    from the terms before it, and if three degrees of freedom remain. A factor with two levels has no
-    quadratic term.
+    from the terms before it, and if three degrees of freedom remain after it is added. A factor with two
+    levels has no quadratic term.
 
-    Responses are (n_runs,), nan where a run failed. ``rng`` draws the candidates for the optimum, and the
+    ``response``, (n_runs,), is nan where a run failed. ``rng`` draws the candidates for the optimum and the
     coefficients for its intervals.
 
     Raises:
@@ -147,7 +152,7 @@ def response_surface(
 
 
 def _estimable(x: Matrix) -> tuple[list[Term], list[Term]]:
-    """Return the terms that the runs can separate, and those that they cannot."""
+    """Return the terms that the runs can separate from each other, and the terms that they cannot."""
     n = x.shape[1]
     quadratic = [(i, i) for i in range(n) if len(np.unique(x[:, i])) > 2]
     terms: list[Term] = [()]
@@ -198,11 +203,11 @@ def _optimum(
     goal: Goal,
     rng: Generator,
 ) -> Optimum:
-    """Return the optimum of the estimated surface, with intervals from randomly drawn coefficients."""
+    """Return the optimum of the estimated surface, with intervals that follow from random coefficients."""
     from scipy import stats
 
     sign, n = 1.0 if goal == "min" else -1.0, len(names)
-    # Cholesky's factor is unique, whereas the signs of eigenvectors differ between processors.
+    # The Cholesky factor is unique, whereas the signs of eigenvectors would differ between processors.
     scales = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
     factor = np.linalg.cholesky(covariance / np.outer(scales, scales)) if covariance.any() else 0 * covariance
     draws = rng.standard_normal((_DRAWS, len(beta))) @ (factor.T * scales)
@@ -223,9 +228,9 @@ def _optimum(
 
 
 def _minima(terms: Sequence[Term], betas: Matrix, points: Matrix) -> Matrix:
-    """Return for each of n quadratic functions the minimum that a descent finds, (n, n_factors).
+    """Return for each of n quadratic functions the minimum, (n, n_factors), that a descent finds.
 
-    The descent starts from the function's row of ``points``, and minimises over one factor at a time.
+    The descent for a function starts at its row of ``points`` and minimises over one factor at a time.
     """
     n = points.shape[1]
     points, mixed = points.copy(), _second_order(terms, betas, n)

@@ -1,4 +1,4 @@
-"""A screening of a user's table: which of its columns (factors) affect which others (responses).
+"""Screen a user's table: find out which of its columns (factors) affect which other columns (responses).
 
 Place in the flow of ``autotune/__init__.py``: step 3, screening.
 """
@@ -23,49 +23,51 @@ from autotune.text_table import Row
 _SCALES: Mapping[str, Scale] = {"linear": "linear", "log": "log"}
 _GOALS: Mapping[str, Goal] = {"min": "min", "max": "max"}
 _LOW_WORDS = frozenset({"low", "lo", "off", "no", "false", "none", "minus", "-", "−", "disabled", "default"})
-"""Words that denote the lower one of two levels."""
+"""Words that denote the lower of two levels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A measured column, and whether smaller or larger values are better."""
+    """A measured column, and whether smaller or larger values of it are better."""
 
     name: str
     goal: Goal
-    weight: float = 1.0  # Importance relative to the other responses.
+    weight: float = 1.0  # Importance relative to that of the other responses.
 
 
 @dataclass(frozen=True, slots=True)
 class TableScreening:
-    """The result of a screening: how a table's factors affect its responses, and a decision for each one."""
+    """Result of a screening: the effects of factors on responses, and a decision on each factor."""
 
-    table: str  # Name of the file.
-    rows: int  # Number of rows of the table.
-    scale: Scale  # The scale on which responses were compared.
-    block: str | None  # Name of the column that contains the block of each row; None: all rows are one block.
+    table: str  # Name of the table's file.
+    rows: int
+    scale: Scale  # Scale on which responses were compared.
+    block: str | None  # Name of the column with the block of each row; None if all rows are one block.
     design: ScreeningDesign  # The table in the form of a two-level design.
-    analyses: tuple[Effects, ...]  # The analysis of each response.
-    responses: tuple[Response, ...]  # In the order of the analyses.
-    decisions: tuple[FactorDecision, ...]  # Whether each factor matters, may matter, or does not.
+    analyses: tuple[Effects, ...]  # Analysis of each response, in the order of ``responses``.
+    responses: tuple[Response, ...]
+    decisions: tuple[FactorDecision, ...]
+    """Decision on each factor: it matters, may matter, or does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of settings in the form of a factor."""
+    """A column of settings as a factor."""
 
-    factor: Factor  # Its levels are the two ends of the column.
-    codes: NDArray[np.float64]  # (n_rows,) in [−1, 1], linear in the column's numbers.
+    factor: Factor  # Factor whose levels are the two ends of the column.
+    codes: NDArray[np.float64]
+    """Code of each row, (n_rows,), from −1 to 1 and linear in the column's numbers."""
     n_levels: int  # Number of distinct levels.
-    ends: tuple[float, float] | None  # The numbers at −1 and +1 (sizes in bytes); None if levels are words.
+    ends: tuple[float, float] | None  # Numbers at −1 and +1 (sizes in bytes); None if the levels are words.
 
 
 def named_responses(words: Sequence[str], option: str) -> tuple[Response, ...]:
     """Parse responses such as ``latency:min`` or ``bandwidth:max:1.5``: column, goal, and optional weight.
 
-    ``option`` is the command-line option that gave the words; error messages name it.
+    ``option`` is the name of the command-line option with the responses, for error messages.
 
     Raises:
-        UserError: there is no response, or one is named twice, has no goal or has a bad weight.
+        UserError: there is no response, or a response is named twice, has no goal or has an invalid weight.
     """
     responses: dict[str, Response] = {}
     for word in words:
@@ -89,7 +91,7 @@ def named_responses(words: Sequence[str], option: str) -> tuple[Response, ...]:
 
 
 def known_scale(scale: str) -> Scale:
-    """Return the scale with a name, or raise a ``UserError`` if there is none."""
+    """Return the scale with this name; an unknown name raises a ``UserError``."""
     if scale not in _SCALES:
         raise UserError(f"--scale {scale}", allowed(scale, _SCALES))
     return _SCALES[scale]
@@ -101,12 +103,12 @@ def screen(
     """Analyse a screening that was run elsewhere and recorded in a table.
 
     A factor is a column with two values, or a column of numbers (or sizes such as ``64k``). The effect of
-    numbers is assumed to be linear, and reported for their whole range. An empty response means that the run
-    failed. The column ``block`` distinguishes replicates, days or sites. The scale ``log`` compares ratios of
-    positive responses.
+    numbers is assumed to be linear, and is reported for their whole range. An empty response means that the
+    run failed. The column ``block`` distinguishes replicates, days or sites. With the scale ``log`` responses
+    are compared by their ratios, and have to be positive.
 
     Raises:
-        TableError: a column is unknown, or a field is not what its column needs.
+        TableError: a column is unknown, or a field does not have the kind of value that its column needs.
         UserError: there is no factor, a column is named twice, or there are too few runs.
     """
     goals = {response.name: response.goal for response in responses}
@@ -120,16 +122,17 @@ def screen(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of texts whose errors name the file, the row and the column."""
+    """A table of texts, whose errors name the file, the row and the column."""
 
-    name: str  # Name of the file.
+    name: str  # Name of the table's file.
     columns: Sequence[str]
-    rows: Sequence[Row]  # For each row the texts of its fields by column.
+    rows: Sequence[Row]  # Texts of the fields of each row, by column.
     places: Sequence[int] = ()
-    """Number of each row's line in the file, from 1; empty: the rows are consecutive lines from line 2 on."""
+    """Line number of each row in the file, counted from 1; empty if the rows are the consecutive lines from
+    line 2 on."""
 
     def check(self, factors: Sequence[str], responses: Sequence[str], block: str | None) -> None:
-        """Raise a ``UserError`` unless there is a factor, all columns are known, and none is named twice."""
+        """Raise a ``UserError`` if there is no factor, or a column is unknown or named twice."""
         if not factors:
             raise UserError("no factor is named", f"--factors, out of: {', '.join(self.columns)}")
         roles = [*factors, *responses, *([] if block is None else [block])]
@@ -141,17 +144,20 @@ class Table:
                 raise UserError(f"column {name!r} is named twice", hint)
 
     def filled(self, column: str, kind: str) -> list[str]:
-        """Return the texts of a column, or raise a ``TableError`` that a ``kind`` is missing in some row."""
+        """Return the texts of a column.
+
+        If a text is empty, a ``TableError`` says that a ``kind`` is missing in this row.
+        """
         texts = [row[column] for row in self.rows]
         if "" in texts:
             raise self._wrong(texts.index(""), column, f"a {kind} is missing")
         return texts
 
     def response(self, column: str, scale: Scale) -> NDArray[np.float64]:
-        """Return the numbers of a response, (n_rows,), nan where the field is empty.
+        """Return the numbers of a response, (n_rows,), with nan for empty fields.
 
         Raises:
-            TableError: a field is not a finite number or, on log scale, not above 0.
+            TableError: a field is not a finite number, or is not above 0 although the scale is logarithmic.
         """
         values, hint = np.full(len(self.rows), math.nan), "leave it empty if the run failed"
         for index, text in self._filled_fields(column):
@@ -166,12 +172,12 @@ class Table:
         return values
 
     def numbers(self, column: str, *, positive: bool = False) -> NDArray[np.float64]:
-        """Return the numbers of a column, (n_rows,), nan where the field is empty.
+        """Return the numbers in a column, (n_rows,), with nan for empty fields.
 
         Sizes such as ``64k`` are converted to bytes.
 
         Raises:
-            TableError: a field is not a finite number, or not above 0 although ``positive`` requires it.
+            TableError: a field is not a finite number, or is not above 0 although ``positive`` is set.
         """
         values, hint = np.full(len(self.rows), math.nan), "leave it empty if it was not measured"
         for index, text in self._filled_fields(column):
@@ -188,7 +194,7 @@ class Table:
         return ((index, row[column]) for index, row in enumerate(self.rows) if row[column])
 
     def where(self, column: str, text: str) -> Table:
-        """Return a table of the rows that have a text in a column; numbers are compared as numbers."""
+        """Return a table of the rows with a given text in a column; numbers are compared as numbers."""
         if column not in self.columns:
             raise TableError(f"{self.name} has no column {column!r}", allowed(column, self.columns))
         number = _number(text)
@@ -207,8 +213,8 @@ class Table:
         """Return a column as a factor.
 
         Raises:
-            TableError: a level is missing or infinite, there is a single level, or there are three or more
-                levels that are not numbers.
+            TableError: a level is missing or infinite, there is only one level, or there are three or more
+                levels and some of them are not numbers.
         """
         texts = self.filled(column, "level")
         levels = list(dict.fromkeys(texts))
@@ -238,11 +244,11 @@ class Table:
         return TableError(f"{self.name}, row {self._place(index)}, column {column}: {problem}", hint)
 
     def _place(self, index: int) -> int:
-        """Return the number of a row's line in the file, given the index of the row."""
+        """Return the line number in the file of the row with this index."""
         return self.places[index] if self.places else index + 2
 
     def _too_many(self, column: str, texts: list[str], levels: list[str]) -> TableError:
-        """Return the error for a column of three or more levels, some of them words."""
+        """Return the error for a column with three or more levels, some of which are words."""
         words = [text for text in levels if size_in_bytes(text) is None and _number(text) is None]
         if len(words) == 1 or len(words) < len(levels) / 2:
             return self._wrong(texts.index(words[0]), column, f"{words[0]!r} is not a number like the others")
@@ -253,9 +259,10 @@ class Table:
 
 
 def _design(table: Table, factors: Sequence[str], block: str | None) -> ScreeningDesign:
-    """Return a table in the form of a two-level design.
+    """Return a table as a two-level design.
 
-    If several factors have a third level between the others in the same rows, these rows are centre points.
+    If at least two factors have a third level, and have this level in exactly the same rows, these rows are
+    centre points.
     """
     columns = [table.factor(name) for name in factors]
     codes = np.array([column.codes for column in columns]).T
@@ -282,7 +289,7 @@ def _number(text: str) -> float | None:
 
 
 def _numbers(levels: Sequence[str]) -> dict[str, float] | None:
-    """Return each level as a number, or as a size in bytes (``64k``); None where a level is neither."""
+    """Return all levels as numbers, or all as sizes in bytes (``64k``); None if neither is possible."""
     for reader in (_number, size_in_bytes):
         numbers = {text: reader(text) for text in levels}
         if all(number is not None for number in numbers.values()):

@@ -1,6 +1,6 @@
-"""``screen`` and ``model``: designs to carry out by hand, and the analysis of any user's table.
+"""``screen`` and ``model``: write designs to carry out by hand, and analyse any user's table.
 
-The arguments are the options of the commands, which ``cli`` describes.
+The arguments of these functions are the options of the commands, which ``cli`` describes.
 """
 
 import sys
@@ -28,10 +28,10 @@ from autotune.views.documents import csv_text, json_text
 def analyse_table(
     path: Path | None, factors: str, responses: str, block: str | None, scale: str, as_json: bool
 ) -> None:
-    """Print the effects of some columns of a table on others.
+    """Print the effects of some columns of a table on other columns.
 
     Raises:
-        UserError: no table is named, an option is malformed, or the table cannot be read or analysed.
+        UserError: no table is given, an option is malformed, or the table cannot be read or analysed.
     """
     table, goals = _table(path), named_responses(_words(responses), "--responses")
     result = screen(table, _words(factors), goals, block, known_scale(scale))
@@ -41,10 +41,10 @@ def analyse_table(
 def fit_surface(
     path: Path | None, factors: str, responses: str, desirability: str, scale: str, as_json: bool
 ) -> None:
-    """Print the response surfaces over some columns of numbers, and the point that suits all responses.
+    """Print response surfaces over some columns of numbers, and the point that suits all responses best.
 
     Raises:
-        UserError: not exactly one of ``responses`` and ``desirability`` is given, no table is named, or the
+        UserError: not exactly one of ``responses`` and ``desirability`` is given, no table is given, or the
             table cannot be read or fitted.
     """
     if bool(responses) == bool(desirability):
@@ -64,13 +64,13 @@ def write_design(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Write the run table of a design as CSV, and print the effects that the design can detect.
+    """Write the runs of a design as a CSV table, and print the effects that the design can detect.
 
-    The table has empty columns for the responses. If it goes to standard output (``out`` is None), the
-    effects are printed on standard error.
+    The table has an empty column for each response. If the table goes to standard output (``out`` is None),
+    the effects are printed on standard error.
 
     Raises:
-        UserError: no factors are named or they cannot be read, an effect is given without the standard
+        UserError: no factors are given or they cannot be read, an effect is given without the standard
             deviation of a run, or the file cannot be written.
     """
     if not factors:
@@ -125,7 +125,7 @@ def model(
 
 
 def formula(response: str, terms: str, log2: str, intercept: bool) -> Formula:
-    """Return the model of a response; ``terms`` and ``log2`` are names of columns between commas."""
+    """Return the formula of a response; ``terms`` and ``log2`` contain names of columns between commas."""
     return Formula(response.strip(), tuple(_words(terms)), frozenset(_words(log2)), intercept)
 
 

@@ -1,8 +1,9 @@
 """Choose the next launch of a campaign: (space, history, seed) → suggestion.
 
-Place in the flow of ``autotune/__init__.py``: step 9, propose. A *curve* is the times of a launch over all
-slots (collective, communicator size, message size). The *envelope* is the best time in each slot over the
-per-size choices.
+Place in the flow of ``autotune/__init__.py``: step 9, propose. A *proposer* is an algorithm that chooses the
+next launch. A *curve* contains the times of a launch in all slots; a *slot* is a collective with a
+communicator size and a message size. An *envelope* contains the best time in each slot over the per-size
+choices.
 
 ==========  ===========================================================================================
 name        method
@@ -18,8 +19,8 @@ name        method
 ``staged``  transport × rendezvous first, then zero-copy, then offload × placement
 ==========  ===========================================================================================
 
-No proposer has a state: nothing survives a call, so that a campaign is resumed by replaying its history.
-Importing this package imports none of the libraries that the proposers use.
+No proposer keeps a state between calls, so that a campaign can be resumed by replaying its history. Importing
+this package does not import the libraries that the proposers use.
 """
 
 import warnings
@@ -42,20 +43,21 @@ PROPOSERS = {
     "smac": "Smac",
     "staged": "Staged",
 }
-"""Maps the name of each proposer to its class, which is in this package's module of the same name."""
+"""Maps the name of each proposer to the name of its class, which is in the module of the proposer's name."""
 
 _EXTRAS = {"optuna": ("optuna",), "smac": ("ConfigSpace", "smac")}
-"""Maps proposers to the libraries that an optional extra of the same name installs. ConfigSpace comes before
-SMAC, which prints a traceback if ConfigSpace is missing."""
+"""Maps proposers to libraries that an optional extra with the name of the proposer installs. ConfigSpace
+comes before SMAC, because SMAC prints a traceback if ConfigSpace is missing."""
 
 
 def proposer(name: str, **options: Any) -> Proposer:
-    """Return a proposer, given its name and its options.
+    """Return the proposer with a name and with options.
 
-    A library that only this proposer needs is imported here, before the first launch.
+    A library that only this proposer needs is imported now, so that a missing library is noticed before the
+    first launch.
 
     Raises:
-        ScenarioError: the name is unknown, or the proposer does not have such an option.
+        ScenarioError: the name is unknown, or the proposer has no option of a given name.
         UserError: the proposer's library is not installed.
     """
     if name not in PROPOSERS:

@@ -1,11 +1,12 @@
 """The state of a search as arrays, and the value of a further launch of each candidate.
 
 A *slot* is a collective with a communicator size and a message size. The *envelope* of a job-wide setting is
-its best time in each slot over the per-size choices; a launch is valuable if it lowers an envelope. On the
-logarithmic scale an objective is a weighted sum over slots, so one matrix turns curves into costs.
+the setting's best time in each slot over the per-size choices; a launch is valuable if it lowers an envelope.
+On the logarithmic scale an objective is a weighted sum over slots, so a single matrix turns curves into
+costs.
 
 Notation: m slots, o objectives, S random curves for each of q candidates. A *cost* is the logarithm of a
-score; less is better: cost = weights @ ln t + constant. ``weights`` has shape ``(o, m)``.
+score, and less is better: cost = weights @ ln t + constant, where ``weights`` has the shape ``(o, m)``.
 """
 
 from __future__ import annotations
@@ -31,54 +32,58 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class SearchRule:
-    """The assumptions of a search about noise, and its limits on computation."""
+    """Assumptions of a search about noise, and limits of its computations."""
 
     promising: int = 96
-    """Number of candidates, those with the largest expected gain, whose hypervolume improvement is
-    computed."""
-    slack: float = 0.03  # Loss on the log scale that may be noise and does not count as a loss of a setting.
+    """Number of candidates whose hypervolume improvement is computed; they are those with the largest
+    expected gain."""
+    slack: float = 0.03
+    """Losses up to this, on the log scale, may be noise and do not count as losses of a setting."""
     sure: float = 0.1
-    """Measured loss on the log scale beyond which a setting is no rival: no noise is so large."""
+    """A setting with a larger measured loss than this, on the log scale, is no rival of others, because noise
+    is never so large."""
     surely: float = 1.0
-    """A setting is no rival if it is slower than allowed by this many of the model's standard deviations."""
+    """A setting is no rival of others if the model predicts that it is slower than allowed by more than this
+    number of standard deviations."""
     hope: float = 0.002
-    """Smallest probability that is assumed for a setting to be slower nowhere, since the model may be
-    wrong."""
+    """Lower bound on the probability that a setting is slower than allowed in no slot, because the model may
+    be wrong."""
     trusted: int = 4
-    """Weight of the usual variance, as a number of launches, in the estimated variance of one setting."""
+    """Weight of the usual variance in the estimated variance of one setting, as a number of launches."""
 
 
-RULE = SearchRule()  # The assumptions and limits in use.
+RULE = SearchRule()
 MEMORY: Slot = ("memory", 0, 0)
-"""The peak memory is treated as one more slot of the curve. Of several launches the largest value counts."""
+"""Slot of the peak memory, which is treated like one more time of the curve. Of several launches of a
+setting, the largest value counts."""
 
 
 @dataclass(frozen=True)
 class SearchState:
-    """The state of a search after some launches."""
+    """State of a search after some launches, as arrays."""
 
-    space: Space  # The search space.
-    slots: tuple[Slot, ...]  # The m slots that have a weight in some objective.
+    space: Space
+    slots: tuple[Slot, ...]  # The m slots that have a weight in at least one objective.
     weights: Floats  # Weight of each slot in each objective, shape ``(o, m)``.
     curves: Curves  # Curves of the launches that succeeded.
     envelopes: dict[Point, Floats]
-    """Maps each job-wide setting to ln t of its envelope, shape ``(m,)``; infinite where nothing was
+    """Maps each job-wide setting to ln t of its envelope, shape ``(m,)``; infinite in slots that were not
     measured."""
-    limit: Floats  # ln t that no launch should exceed, shape ``(m,)``; infinite where there is no limit.
+    limit: Floats  # ln t that no launch should exceed, shape ``(m,)``; infinite in slots without a limit.
     untouched: Floats
-    """ln t of the MPI stack's defaults, from which the limit follows, shape ``(m,)``; infinite where
-    unknown."""
-    losers: frozenset[Point]  # Settings that surely exceed the limit in some slot.
+    """ln t of the MPI stack's defaults, from which the limit follows, shape ``(m,)``; infinite in slots where
+    it is unknown."""
+    losers: frozenset[Point]  # Settings that exceed the limit in some slot by more than noise can explain.
 
     @classmethod
     def of(
         cls, problem: Problem, observations: Sequence[Observation], untouched: Sequence[Observation] = ()
     ) -> SearchState:
-        """Return the state after launches of points, and launches ``untouched`` with the stack's defaults.
+        """Return the state after launches of points, and after launches of the stack's defaults.
 
-        If the launches of points measured all per-size choices, none of them is a launch of the defaults.
-        Then the launches of the defaults are added as launches of the default point, which is at least as
-        fast.
+        ``untouched`` are launches of the defaults that are not among ``observations``. If ``observations``
+        contain no launch of the defaults, because each of them measured all per-size choices, ``untouched``
+        are added as launches of the default point, which is at least as fast.
         """
         good = [o for o in observations if o.ok]
         groups = by_setting(problem.known, good)
@@ -112,9 +117,9 @@ class SearchState:
         )
 
     def believed(self, model: CurveModel) -> SearchState:
-        """Return the state with envelopes that the model predicts, in place of those of single launches.
+        """Return the state with envelopes that the model predicts, instead of measured envelopes.
 
-        With only one setting the state is returned unchanged.
+        If there is only one setting, the state is returned unchanged.
         """
         if len(self.envelopes) == 1:
             return self
@@ -135,7 +140,7 @@ class SearchState:
         return replace(self, envelopes=envelopes, losers=losers)
 
     def leaders(self, n: int = 3) -> list[Point]:
-        """Return the n launched points with the lowest mean of ln t, whose neighbours are good candidates."""
+        """Return the n launched points with the lowest mean of ln t; their neighbours are good candidates."""
         if not len(self.curves.points):
             return []
         order = np.argsort(np.nanmean(self.curves.logs, axis=1), kind="stable")
@@ -143,30 +148,31 @@ class SearchState:
 
     @property
     def lost(self) -> NDArray[np.bool_]:
-        """Return for each launch whether it was slower than allowed in some slot, shape ``(n,)``."""
+        """Return whether each launch was slower than allowed in some slot, shape ``(n,)``."""
         return np.asarray(np.any(self.curves.logs > self.limit + RULE.slack, axis=1))
 
     def gains(
         self, points: Sequence[Point], predicted: Prediction, samples: int, seed: int, likely: Floats
     ) -> tuple[Floats, Floats]:
-        """Return the rank and the expected gain of a launch of each of q points; the largest rank is chosen.
+        """Return the rank and the expected gain of launching each of q points; the highest rank is launched.
 
-        With one objective both are the expected improvement of the best setting's cost. With several, the
-        rank is the expected hypervolume improvement, and the gain is the largest expected improvement of any
-        objective or of their mean. Gains are relative: 0.01 is one percent.
+        With one objective, both are the expected improvement of the cost of the best setting. With several
+        objectives, the rank is the expected hypervolume improvement, and the gain is the largest expected
+        improvement of any objective or of the mean of all objectives. Gains are relative: 0.01 is one
+        percent.
 
         Args:
             points: The candidates.
             predicted: The predicted curves of the candidates.
             samples: Number of curves that are drawn for each candidate.
-            seed: Random seed of the draws.
-            likely: For each candidate the probability, judged by similar points, that it is slower than
+            seed: Random seed of these draws.
+            likely: Probability of each candidate, estimated from similar points, that it is slower than
                 allowed in no slot, shape ``(q,)``.
         """
         settings = [job_setting(self.space, p) for p in points]
         if MEMORY not in self.slots and len(self.envelopes) == 1 and set(settings) == set(self.envelopes):
-            # With a single job-wide setting each size has its own choice, so improvements at all sizes add
-            # up.
+            # With a single job-wide setting, each slot gets its own choice, so the improvements in all slots
+            # add up.
             [best] = self.envelopes.values()
             current = np.where(np.isfinite(best), best, predicted.mean.max(axis=0))
             gain = expected_improvement(current, predicted.mean, predicted.sd) @ self.weights.mean(axis=0)
@@ -188,18 +194,19 @@ class SearchState:
         jointly = expected_improvement(costs_now.mean(axis=1).min(), joint_mean, joint_sd)
         gain = np.maximum(each.max(axis=1), jointly) * probability
         promising = np.argsort(-gain, kind="stable")[: RULE.promising]
-        # Points of which no drawn curve improves the Pareto front would be tied; the joint improvement ranks
-        # them.
+        # All points whose drawn curves do not improve the Pareto front would have the same rank; the joint
+        # improvement ranks them.
         rank = 1e-6 * jointly * probability
         rank[promising] += _hypervolume_gain(costs_now, costs_after[:, promising]) * probability[promising]
         return rank, gain
 
     def worth_of_repeating(self) -> dict[Point, float]:
-        """Map each measured point to the value of another launch of it.
+        """Map each measured point to the expected gain from launching it again.
 
-        If noise leaves open which of two points is better in a slot, a further launch may change the
-        decision. Its value is the expected gain from such a change (Frazier, Powell, Dayanik, eq. 14).
-        Launches differ by more than the spread of their samples suggests: see ``launch_variances``.
+        If noise leaves open which of two points is better in a slot, another launch may change the decision.
+        The value of this launch is the expected gain from such a change (Frazier, Powell, Dayanik, eq. 14).
+        The noise includes differences between launches, which exceed the spread of samples within a launch
+        (``launch_variances``).
         """
         share = self.weights.mean(axis=0)
         by_point: dict[Point, list[int]] = {}
@@ -215,7 +222,8 @@ class SearchState:
             precision = np.where(np.isnan(logs), 0.0, 1 / (sems**2 + variance))
             with np.errstate(invalid="ignore", divide="ignore"):
                 means.append(np.nansum(precision * logs, axis=0) / precision.sum(axis=0))
-                # Standard deviation of the change of the mean due to another launch with the usual precision.
+                # Standard deviation of the change of the mean that another launch of the usual precision
+                # would cause.
                 another = 1 / (np.median(sems, axis=0) ** 2 + variance)
                 shifts.append(np.sqrt(1 / precision.sum(axis=0) - 1 / (precision.sum(axis=0) + another)))
         mean, worth = np.array(means), dict[Point, float]()
@@ -228,10 +236,10 @@ class SearchState:
     def _chance_to_lose_nowhere(
         self, settings: Sequence[Point], predicted: Prediction, samples: int, seed: int
     ) -> Floats:
-        """Return the probability that no slot of a candidate's setting is slower than allowed, ``(q,)``.
+        """Return the probability, ``(q,)``, that a candidate's setting is slower than allowed in no slot.
 
         Only the smooth part of the drawn curves is used: deviations at single sizes cannot be predicted and
-        would rule out all settings alike.
+        would rule out all settings in the same way.
         """
         if np.isinf(self.limit).all():
             return np.ones(len(settings))
@@ -240,19 +248,19 @@ class SearchState:
         return np.asarray(np.maximum(1.0 - loses.mean(axis=0), RULE.hope))
 
     def _costs(self) -> Floats:
-        """Return the costs, (n_settings, o), of the defaults and of all complete settings but ``losers``."""
+        """Return the costs, (n_settings, o), of the defaults and of complete settings except ``losers``."""
         rivals = [curve for setting, curve in self.envelopes.items() if setting not in self.losers]
         costs = [self._cost(curve) for curve in (self.untouched, *rivals)]
         complete = [c for c in costs if np.isfinite(c).all()]
         return np.array(complete).reshape(len(complete), len(self.weights))
 
     def _cost(self, curves: Floats) -> Floats:
-        """Return the costs, (…, o), of curves, (…, m), which may be infinite in slots without a weight."""
+        """Return the costs, (…, o), of curves, (…, m); curves may be infinite in slots without a weight."""
         counted = np.where((self.weights > 0).any(axis=0), curves, 0.0)
         return np.stack([counted[..., w > 0] @ w[w > 0] for w in self.weights], axis=-1)
 
     def _joined(self, settings: Sequence[Point], draws: Floats) -> Floats:
-        """Return the envelope of each candidate's setting after a launch with each drawn curve, (S, q, m)."""
+        """Return the envelope of each candidate's setting if a launch measured the drawn curve, (S, q, m)."""
         nothing = np.full(len(self.slots), np.inf)
         envelopes = np.array([self.envelopes.get(setting, nothing) for setting in settings])
         joined: Floats = np.minimum(envelopes, draws)
@@ -267,13 +275,13 @@ class SearchState:
 def launch_variances(launches: Sequence[tuple[Floats, Floats]], prior: float) -> Floats:
     """Return the variance of ln t between launches of each of k settings, shape ``(k,)``.
 
-    This variance is in addition to standard errors. A setting's own variance is shrunk towards the usual
-    variance of these settings, which has the weight of ``RULE.trusted`` launches: the mean of a scaled
-    inverse χ² prior (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2). Launches with larger
-    standard errors have less weight.
+    This variance is in addition to that of the standard errors. A setting's own variance is shrunk towards
+    the usual variance of all settings, which has the weight of ``RULE.trusted`` launches: the result is the
+    mean of the posterior with a scaled inverse χ² prior (Gelman et al., Bayesian Data Analysis, 3rd ed.,
+    section 3.2). Launches with larger standard errors have less weight.
 
-    ``launches`` are ln t and its standard errors of each setting's launches, both of shape ``(n, m)``;
-    ``prior`` is the usual variance that is assumed before any setting was repeated.
+    ``launches`` contains for each setting ln t of its launches and their standard errors, both ``(n, m)``.
+    ``prior`` is the usual variance that is assumed before any setting was launched again.
     """
     squares, freedom = np.zeros(len(launches)), np.array([len(logs) - 1 for logs, _ in launches])
     between = LAUNCH_SPREAD.largest_sd**2
@@ -290,10 +298,10 @@ def launch_variances(launches: Sequence[tuple[Floats, Floats]], prior: float) ->
 
 
 def _launch_sds(points: Sequence[Point], logs: Floats, sems: Floats) -> Floats:
-    """Return for each launch the standard deviation between whole launches of its setting, ``(n,)``.
+    """Return for each launch, ``(n,)``, the standard deviation between whole launches of its setting.
 
-    A setting whose launches differ widely, as over TCP on one node, would else bend the model. It is 0 until
-    a setting was repeated, because the model has a prior of its own.
+    The model uses it to trust a setting whose launches differ widely, as over TCP on one node, less than
+    others. It is 0 until a setting was launched again, because the model has its own prior.
     """
     rows_of: dict[Point, list[int]] = {}
     for i, point in enumerate(points):
@@ -309,7 +317,11 @@ def _launch_sds(points: Sequence[Point], logs: Floats, sems: Floats) -> Floats:
 
 
 def _hypervolume_gain(costs_now: Floats, costs_after: Floats) -> Floats:
-    """Return the mean growth, (q,), of the hypervolume by drawn costs (S, q, o) beside (n, o) so far."""
+    """Return the mean growth of the hypervolume, (q,), over the drawn costs of candidates.
+
+    ``costs_now``, (n, o), are the costs of the settings so far, and ``costs_after``, (S, q, o), the drawn
+    costs.
+    """
     import torch
     from botorch.utils.multi_objective.box_decompositions.non_dominated import FastNondominatedPartitioning
 
@@ -330,10 +342,11 @@ def _limit(
     observations: Sequence[Observation],
     slots: Sequence[Slot],
 ) -> tuple[Floats, Floats]:
-    """Return the limit of ln t in each slot, and ln t of the stack's defaults, shape ``(m,)`` each.
+    """Return the limit of ln t in each slot, and ln t of the stack's defaults, each of shape ``(m,)``.
 
-    The limit allows for the loss ``max_loss``. It is lower by as much as the best of a launch's choices looks
-    faster than it is, because it was selected. Memory has no limit.
+    The limit allows for the loss ``max_loss``. It is lowered by the amount by which the best choice of a
+    launch looks faster than it really is, because it was selected (``repeats.optimism``). Memory has no
+    limit.
     """
     nowhere = np.full(len(slots), np.inf)
     good = [o for o in untouched if o.ok]
@@ -347,14 +360,17 @@ def _limit(
 
 
 def _arrays(curve: Envelope, group: Sequence[Observation], slots: Sequence[Slot]) -> tuple[Floats, Floats]:
-    """Return ln t of an envelope and its standard error, (m,); memory is that of ``group``; NaN: missing."""
+    """Return ln t of an envelope and its standard errors, each (m,); NaN where missing.
+
+    The memory is that of the launches ``group``.
+    """
     logs, sems = np.full(len(slots), np.nan), np.full(len(slots), np.nan)
     memory = [o.extra["memory_bytes"] for o in group if o.extra.get("memory_bytes", 0) > 0]
     for j, slot in enumerate(slots):
         if slot in curve:
             logs[j] = math.log(curve[slot].median_s)
-            if curve[slot].n > 1:  # a single sample says nothing about its error
-                # This is the standard deviation of ln t if t is log-normal with this coefficient of
+            if curve[slot].n > 1:  # a single sample has no standard error
+                # This is the standard deviation of ln t of a log-normal time with this coefficient of
                 # variation.
                 sems[j] = math.sqrt(math.log1p((curve[slot].sem_s / curve[slot].median_s) ** 2))
         elif slot == MEMORY and memory:
@@ -363,7 +379,7 @@ def _arrays(curve: Envelope, group: Sequence[Observation], slots: Sequence[Slot]
 
 
 def _weights(problem: Problem, slots: Sequence[Slot]) -> Floats:
-    """Return the weight of each slot in each objective, ``(o, m)``; the sum for each objective is 1."""
+    """Return the weights of the slots in each objective, ``(o, m)``, which add up to 1 for each objective."""
     rows = []
     for objective in problem.objectives:
         if objective.name == "memory":

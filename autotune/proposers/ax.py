@@ -1,7 +1,7 @@
 """Propose launches by Ax, with its own choice of model and acquisition function (``proposer=ax``).
 
-Each call builds Ax's ``Client`` anew from the history, so that Ax has no state between calls. Failed launches
-are abandoned trials. Ax is imported at the first call, because this takes seconds.
+Each call builds Ax's ``Client`` anew from the history, so that no state remains between calls. Failed
+launches are abandoned trials for Ax. Ax is imported at the first call, because the import takes seconds.
 """
 
 import logging
@@ -27,7 +27,7 @@ class Ax:
     """Propose by Bayesian optimisation, with Ax's own defaults."""
 
     initial: int = 5
-    """Number of launches before the model is used: the default, then quasi-random points."""
+    """Number of launches before the model is used: the default, followed by quasi-random points."""
     method: str = "fast"  # ``fast`` (a Gaussian process), ``quality`` (fully Bayesian), or ``random_search``.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
@@ -43,10 +43,10 @@ class Ax:
     def _suggested(
         self, problem: Problem, launch_costs: list[LaunchCosts], seed: int
     ) -> Mapping[str, int] | str:
-        with warnings.catch_warnings(action="ignore"):  # Ax and its dependencies warn about themselves
+        with warnings.catch_warnings(action="ignore"):  # Ax and its dependencies warn about their own code
             _compile_nothing()
             client = self._client(problem, seed)
-            # Ax needs the standard errors of all launches, or of none.
+            # Ax needs the standard errors of either all launches or no launch.
             has_errors = all(math.isfinite(e) for launch in launch_costs for e in launch.sems)
             for launch in launch_costs:
                 _tell(client, problem, launch, has_errors)
@@ -54,7 +54,8 @@ class Ax:
 
             try:
                 [(_, parameters)] = client.get_next_trials(max_trials=1).items()
-            except SearchSpaceExhausted:  # Ax sees no difference in parameters that have no effect here
+            # Ax sees no difference between points in which a parameter has no effect
+            except SearchSpaceExhausted:
                 return "drawn: Ax has nothing more to suggest"
         return {name: int(index) for name, index in parameters.items()}
 
@@ -87,10 +88,10 @@ class Ax:
 
 
 def _compile_nothing() -> None:
-    """Keep BoTorch from compiling its fused kernel for the hypervolume improvement at first use.
+    """Prevent BoTorch from compiling its fused kernel for the hypervolume improvement at first use.
 
-    Compiling takes a minute, uses a cache that is not checked, and is guarded by a lock file: if the process
-    is killed, the file remains, and every later process waits for its removal without end
+    The compilation takes a minute, uses a cache that is not checked, and is guarded by a lock file: if the
+    process is killed, the file remains, and every later process waits forever for its removal
     (``torch.utils.file_baton``). Without the kernel BoTorch computes the same values.
     """
     from botorch.acquisition.multi_objective import logei

@@ -1,10 +1,10 @@
 """Propose the launch with the greatest expected improvement of the envelope (``proposer=curve``).
 
-The envelope of a job-wide setting is the best time at each size over the per-size choices (see
+The envelope of a job-wide setting is the setting's best time at each size over the per-size choices (see
 ``history.objectives``). A campaign's objectives evaluate envelopes, not single launches. So the value of a
-launch is by how much it is expected to lower the envelope at each size. ``curve_model`` predicts curves,
-``acquisition`` computes by how much they would lower the envelope, and this module decides: on a new point,
-on another launch of the best setting if it may have been lucky, or on no further launch.
+launch is the amount by which it is expected to lower the envelope at each size. ``curve_model`` predicts
+curves, ``acquisition`` computes by how much they would lower the envelope, and this module decides whether to
+launch a new point, to launch the best setting again because it may have been lucky, or to stop.
 """
 
 import warnings
@@ -23,29 +23,30 @@ from autotune.proposers.warm_start import FinishedCampaign, with_finished
 from autotune.space import Point, Space
 
 ROUNDS = 2
-"""How many times, in a large space, the neighbours of the best candidates are examined next."""
+"""Number of times that the neighbours of the best candidates are examined next, in a large space."""
 IMPROVED = 4
-"""Number of best candidates whose neighbours are examined."""
+"""Number of best candidates whose neighbours are examined each time."""
 STARTED = 3
-"""Number of settings before the model is used: the default and two that are as different as possible."""
+"""Number of settings that are launched before the model is used: the default, and two that differ as much as
+possible."""
 _FARTHEST = "the farthest from what was launched"
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Model whole curves jointly and improve the envelope."""
+    """A proposer that models whole curves jointly and chooses the launch that improves the envelope most."""
 
     repeats: bool = True
-    """Whether a point that may have been lucky is launched again if this is worth more than a new point."""
-    candidates: int = 512  # Number of points that are drawn from a space too large to be enumerated.
+    """Whether a point that may have been lucky is launched again if this has a larger value than a new
+    point."""
+    candidates: int = 512  # Number of points that are drawn from a space that is too large to be enumerated.
     warm_start: tuple[FinishedCampaign, ...] = ()  # Finished campaigns whose launches the model also uses.
-    samples: int = 128  # Number of curves drawn for each candidate if its value has no closed form.
+    samples: int = 128  # Number of curves that are drawn for each candidate if its value has no closed form.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """Return the launch with the largest expected gain.
 
-        The result is None if every point was launched, or if no gain is as large as the problem's
-        ``min_gain``.
+        The result is None if every point was launched, or if all gains are below the problem's ``min_gain``.
         """
         rng = np.random.default_rng([seed, len(history)])
         observations = launches(problem, history)
@@ -59,7 +60,7 @@ class Curve:
         if len(launched) < STARTED and not self.warm_start:
             untried = pool(problem.space, rng, self.candidates, launched)
             return Suggestion(farthest(problem.space, untried, launched, rng), _FARTHEST) if untried else None
-        with warnings.catch_warnings(action="ignore"):  # BoTorch's imports warn about themselves
+        with warnings.catch_warnings(action="ignore"):  # BoTorch's imports cause warnings
             untouched = history.untouched.observations
             return self._choose(problem, informative(problem, observations), untouched, launched, rng, seed)
 
@@ -81,16 +82,16 @@ class Curve:
         works = _chances(
             problem.known, [o.trial.point for o in observations], [not o.ok for o in observations]
         )
-        # If similar settings were slower than allowed in launch after launch, the others probably are as
-        # well.
+        # If launch after launch of similar settings was slower than allowed, further similar settings
+        # probably are as well.
         loses_nowhere = _chances(problem.known, state.curves.points, state.lost.tolist())
         suggestion, worth, considered = None, 0.0, set(launched)
         points = pool(problem.space, rng, self.candidates, considered, around=state.leaders())
-        # Points without any evidence have equal values: choose among them at random, not in the space's
-        # order.
+        # Points about which nothing is known have equal values; a random order makes the choice among them
+        # random.
         points = [points[i] for i in rng.permutation(len(points))]
-        # All points of a small space are compared at once. In a large one, neighbours of the best drawn
-        # points follow.
+        # A small space is compared as a whole. In a large space, neighbours of the best drawn points are
+        # compared next.
         for _ in range(1 + ROUNDS):
             if not points:
                 break
@@ -130,7 +131,10 @@ class Curve:
 def _chances(
     space: Space, points: Sequence[Point], bad: Sequence[bool]
 ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    """Return a function that predicts, for coded points, the probability that a launch is not bad."""
+    """Return a function that predicts, for coded points, the probability that a launch is not bad.
+
+    ``bad`` says of each launched point whether the launch was bad.
+    """
     if not any(bad):
         return lambda codes: np.ones(len(codes))
     rate = np.array(bad, dtype=float)[:, None]

@@ -1,7 +1,7 @@
 """Propose by a plain Gaussian process, with expected improvement of one score per launch (``proposer=gp``).
 
-This is the textbook method, which knows nothing about collectives: the proposer ``curve`` has to be better.
-Several objectives are combined into one at each call, with random weights (ParEGO).
+This is the textbook method, which knows nothing about collectives; the proposer ``curve`` has to be better.
+At each call several objectives are combined into one, with random weights (ParEGO).
 """
 
 import warnings
@@ -18,13 +18,13 @@ from autotune.space import encode
 
 @dataclass(frozen=True, slots=True)
 class MeanProcess:
-    """Maximise the expected improvement of one number per launch."""
+    """A proposer that maximises the expected improvement of one number per launch."""
 
-    initial: int = 3  # Number of launches before the model is used: the default, then random points.
-    candidates: int = 512  # Number of points that are drawn from a space too large to be enumerated.
+    initial: int = 3  # Number of launches before the model is used: the default, followed by random points.
+    candidates: int = 512  # Number of points that are drawn from a space that is too large to be enumerated.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return the new point with the greatest expected improvement; None if every point was launched."""
+        """Return the new point with the largest expected improvement; None if every point was launched."""
         rng = np.random.default_rng([seed, len(history)])
         costs_of_launches = launch_costs(problem, history)
         launched = {launch.point for launch in costs_of_launches}
@@ -46,7 +46,7 @@ class MeanProcess:
 
 
 def _scalarised(good: list[LaunchCosts], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return one cost per launch: the augmented Chebyshev norm of scaled objectives with random weights."""
+    """Return one cost per launch: the augmented Chebyshev norm of randomly weighted, scaled objectives."""
     costs = np.array([s.costs for s in good if s.costs is not None])
     if costs.ndim < 2 or costs.shape[1] == 1:
         return costs.reshape(-1)
@@ -63,7 +63,7 @@ def _improvement(
     import torch
 
     targets = -(costs - costs.mean()) / costs.std()
-    with warnings.catch_warnings(action="ignore"):  # BoTorch's imports warn, and so do constant inputs
+    with warnings.catch_warnings(action="ignore"):  # BoTorch's imports and constant inputs cause warnings
         from botorch.acquisition.analytic import LogExpectedImprovement
         from botorch.fit import fit_gpytorch_mll
         from botorch.models import SingleTaskGP

@@ -12,7 +12,7 @@ class Grid:
     """Propose the points of the space in order."""
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return the first point that was not launched yet; None if all were. The seed has no effect."""
+        """Return the first point that was not launched yet, None after the last. The seed has no effect."""
         launched = {o.trial.point for o in launches(problem, history)}
         untried = next((p for p in problem.space.points() if p not in launched), None)
         return None if untried is None else Suggestion(untried, f"point {len(launched) + 1} of the grid")

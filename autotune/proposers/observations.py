@@ -3,7 +3,7 @@
 Place in the flow of ``autotune/__init__.py``: between steps 8, store, and 9, propose.
 
 Notation: the *cost* of a launch in one objective is the logarithm of its score, negated if a larger score is
-better. So less cost is always better, differences of costs are relative gains, and the standard error of a
+better. So a lower cost is always better, differences of costs are relative gains, and the standard error of a
 cost is a relative standard error.
 """
 
@@ -21,32 +21,34 @@ from autotune.recommend.front import candidates, loss
 from autotune.space import Parameter, Point, Space, Value, encode
 
 ENUMERABLE = 4096
-"""Largest number of points of a space for which all are enumerated; points of larger spaces are drawn."""
+"""Largest number of points of a space that is enumerated; from larger spaces, points are drawn at random."""
 SHOWN = 512
-"""Largest number of launches that a model gets. Its computing time grows with the cube of their number, its
-memory with the square."""
+"""Largest number of launches that a model uses: its computing time grows with the cube of this number, and
+its memory with the square."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchCosts:
-    """One launch with its costs."""
+    """The costs of one launch."""
 
-    point: Point  # The point that was launched.
+    point: Point
     costs: tuple[float, ...] | None
-    """One cost for each objective; None: the launch failed, or did not measure all slots."""
+    """One cost for each objective; None if the launch failed or did not measure all slots (collective,
+    communicator size, message size)."""
     sems: tuple[float, ...] = ()  # Standard errors of the costs.
 
 
 def launches(problem: Problem, history: History) -> list[Observation]:
-    """Return the launches of points that are in the problem's known space, in order."""
+    """Return the launches of points in the problem's known space, in the order of the launches."""
     return [o for o in history.of_points(problem.known) if o.trial.point in problem.known]
 
 
 def informative(problem: Problem, observations: list[Observation]) -> list[Observation]:
-    """Return the launches that a model gets, in order: all launches, or ``SHOWN`` of them if there are more.
+    """Return the launches that a model uses, in order: all launches, or ``SHOWN`` of them if there are more.
 
-    Half of these are launches of the best settings, including repeated ones. The others are spread evenly
-    over the remaining launches in their order, including failed ones, so that they still cover the space.
+    Half of the ``SHOWN`` launches are launches of the best settings, including repeated ones. The other half
+    is spread evenly over the remaining launches in their order, including failed ones, so that all of the
+    selected launches still cover the space.
     """
     if len(observations) <= SHOWN:
         return observations
@@ -63,7 +65,7 @@ def informative(problem: Problem, observations: list[Observation]) -> list[Obser
 
 
 def launch_costs(problem: Problem, history: History) -> list[LaunchCosts]:
-    """Return the costs of all launches of points that are in the problem's space, in order."""
+    """Return the costs of all launches of points in the problem's space, in the order of the launches."""
     observations = [o for o in launches(problem, history) if o.trial.point in problem.space]
     all_slots = slots(observations)
     costs_of = []
@@ -76,7 +78,7 @@ def launch_costs(problem: Problem, history: History) -> list[LaunchCosts]:
         else:
             pairs = list(zip(problem.objectives, launch_scores, strict=True))
             costs = tuple(objective.cost(s) for objective, s in pairs)
-            # A single sample says nothing about its error.
+            # A single sample has no standard error.
             has_errors = all(e.n > 1 for e in observation.usable)
             sems = tuple(s.relative_sem if has_errors else math.nan for _, s in pairs)
             costs_of.append(LaunchCosts(observation.trial.point, costs, sems))
@@ -84,9 +86,9 @@ def launch_costs(problem: Problem, history: History) -> list[LaunchCosts]:
 
 
 def best_costs(problem: Problem, history: History) -> dict[Point, float]:
-    """Map each launched point to its mean cost over the objectives; infinite if no launch of it succeeded.
+    """Map each launched point to its mean cost over the objectives; infinite if all its launches failed.
 
-    Of several launches of a point the lowest cost counts.
+    If a point was launched several times, the lowest cost counts.
     """
     best: dict[Point, float] = {}
     for s in launch_costs(problem, history):
@@ -100,8 +102,8 @@ def pool(
 ) -> list[Point]:
     """Return points that were not launched yet, as candidates.
 
-    These are all points of a small space; of a large one, about ``n`` random points and the neighbours of the
-    points ``around``.
+    In a small space these are all such points. In a large space they are about ``n`` random points, and the
+    neighbours of the points ``around``.
     """
     if space.size <= max(n, ENUMERABLE):
         candidates = dict.fromkeys(space.points())
@@ -113,11 +115,11 @@ def pool(
 
 
 def farthest(space: Space, points: Sequence[Point], launched: Collection[Point], rng: Generator) -> Point:
-    """Return the candidate whose nearest launched point is farthest away; ties are broken at random.
+    """Return the candidate that is farthest from its nearest launched point; ties are broken at random.
 
-    Distances are computed on the features that ``encode`` returns. Source: the maximin distance design of M.
-    E. Johnson, L. M. Moore and D. Ylvisaker, "Minimax and maximin distance designs", Journal of Statistical
-    Planning and Inference 26 (1990), one point at a time.
+    Distances are those of the features that ``encode`` returns. Source: the maximin distance design of M. E.
+    Johnson, L. M. Moore and D. Ylvisaker, "Minimax and maximin distance designs", Journal of Statistical
+    Planning and Inference 26 (1990), here with one point at a time.
     """
     codes = encode(space, points)
     distances = [np.abs(codes - encode(space, [point])).sum(axis=1) for point in launched]
@@ -131,10 +133,10 @@ def nearest(
 ) -> Point | None:
     """Return the point that is closest to a third-party sampler's choice and was not launched yet.
 
-    Third-party samplers take neither conditions of parameters nor lists of points into account. So values of
-    parameters that are not active are left out. A combination that does not exist, or was launched, is
-    replaced by the one with the smallest difference in the features that ``encode`` returns; ties are broken
-    at random. The result is None if every point was launched.
+    Third-party samplers do not consider conditions of parameters or lists of points. So values of parameters
+    that are not active are left out of the choice. If the resulting point does not exist in the space, or was
+    launched already, it is replaced by the point with the smallest difference in the features that ``encode``
+    returns; ties are broken at random. The result is None if every point was launched.
     """
     requested = space.complete({p.name: choice.get(p.name, p.default) for p in space.job})
     if requested in space and requested not in launched:
@@ -160,10 +162,10 @@ def sampler_suggestion(
         problem: The task of the proposer.
         history: All observations so far.
         seed: Random seed of the search.
-        ask: Function of the launches, at least one point that was not launched, and a generator. It returns
-            an index into the values of each parameter of ``free_in``, or the reason why a random point is
-            used instead.
-        name: Name of the sampler, for the note on the suggestion.
+        ask: Function of the launches, of the points that were not launched (at least one), and of a
+            generator. It returns an index into the values of each parameter of ``free_in``, or the reason why
+            a random point is used instead.
+        name: Name of the sampler, for the note in the suggestion.
 
     Returns:
         The suggestion; None if every point was launched.
@@ -192,5 +194,5 @@ def free_in(space: Space) -> list[Parameter]:
 
 
 def indices(space: Space, point: Point) -> dict[str, int]:
-    """Return a point in the form for samplers: the index of each value, or of the default if not active."""
+    """Return the index of each parameter's value in a point, or of its default if it is not active there."""
     return {p.name: p.values.index(point.get(p.name, p.default)) for p in free_in(space)}

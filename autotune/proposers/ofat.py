@@ -1,12 +1,12 @@
 """Propose changes of one parameter at a time, as people tune by hand (``proposer=ofat``).
 
-Starting from a base point, all values of one parameter are launched while the others stay fixed. The best
-value becomes part of the base, and the next parameter follows, in a random order. Such rounds through all
-parameters are repeated, each in a new order. After a round that changes nothing, the next one starts from a
-random point.
+Starting from a base point, all values of one parameter are launched while the other parameters stay fixed.
+The best value becomes part of the base, and the next parameter follows, in a random order. Such rounds
+through all parameters are repeated, each in a new random order. After a round that changes nothing, the next
+round starts from a random point.
 
-The method is replayed on the history at each call: the first point that it needs and that was not launched is
-next.
+The method is replayed on the history at each call: the next launch is the first point that the method needs
+and that was not launched yet.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class OneFactor:
-    """Sweep one parameter after another."""
+    """A proposer that varies one parameter after another."""
 
     rounds: int = 64  # Number of rounds after which the remaining launches are random points.
 
@@ -41,7 +41,7 @@ class OneFactor:
                 if unknown is not None:
                     return Suggestion(unknown, f"{name} alone, the rest held")
                 base = min([base, *row], key=lambda p: costs[p])
-            if base == start:  # the round changed nothing: begin from another base
+            if base == start:  # the round changed nothing, so the next round starts from another base
                 base = space.draw(rng, 1)[0]
                 if base not in costs:
                     return Suggestion(base, "a fresh base, drawn")
@@ -50,7 +50,7 @@ class OneFactor:
 
 
 def _sweep(space: Space, base: Point, name: str) -> Iterator[Point]:
-    """Yield the base with each other value of one parameter, if the space contains that point."""
+    """Yield the base with each other value of one parameter, as far as the space contains these points."""
     if name in base:
         for value in space[name].values:
             if value != base[name]:

@@ -1,6 +1,6 @@
 """Propose by Optuna's tree-structured Parzen estimator or its Gaussian process (``proposer=optuna``).
 
-Each call makes a new study in memory, gives it the whole history and asks it once.
+Each call makes a new study in memory, adds the whole history to it and asks it for one point.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ SAMPLERS = ("tpe", "gp")
 
 @dataclass(frozen=True, slots=True)
 class Optuna:
-    """Apply Optuna's samplers to the cost of each launch."""
+    """A proposer that applies a sampler of Optuna to the costs of the launches."""
 
     sampler: str = "tpe"  # One of ``SAMPLERS``.
-    initial: int = 5  # Number of launches, including the default, before the sampler's model is used.
+    initial: int = 5  # Number of launches, including the default, before the sampler uses its model.
 
     def __post_init__(self) -> None:
         if self.sampler not in SAMPLERS:
@@ -44,7 +44,7 @@ class Optuna:
         def ask(
             launch_costs: Sequence[LaunchCosts], untried: Sequence[Point], rng: Generator
         ) -> dict[str, int]:
-            with warnings.catch_warnings(action="ignore"):  # some of these features are experimental
+            with warnings.catch_warnings(action="ignore"):  # some of the used features are experimental
                 return self._ask(problem, launch_costs, int(rng.integers(2**31)))
 
         return sampler_suggestion(problem, history, seed, ask, f"Optuna ({self.sampler})")
@@ -58,7 +58,7 @@ class Optuna:
         sampler = self._sampler(seed)
         study = create_study(directions=["minimize"] * len(problem.objectives), sampler=sampler)
         for launch in launch_costs:
-            # A parameter that is not active has its default, as Optuna's joint samplers skip incomplete
+            # A parameter that is not active gets its default, because Optuna's joint samplers skip incomplete
             # trials.
             state = TrialState.FAIL if launch.costs is None else TrialState.COMPLETE
             params = indices(problem.space, launch.point)

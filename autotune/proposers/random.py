@@ -11,12 +11,12 @@ from autotune.proposers.observations import launches, pool
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Draw each point uniformly from those that were not launched yet."""
+    """A proposer that draws each point uniformly from the points that were not launched yet."""
 
-    repeats: bool = False  # Whether a point may be drawn again.
+    repeats: bool = False  # Whether a point may be drawn several times.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return a random point, which depends on seed and length of history; None if all were launched."""
+        """Return a random point, determined by seed and length of history; None if all were launched."""
         rng = np.random.default_rng([seed, len(history)])
         launched = set() if self.repeats else {o.trial.point for o in launches(problem, history)}
         untried = pool(problem.space, rng, 1, launched)

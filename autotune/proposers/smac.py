@@ -1,7 +1,7 @@
 """Propose by SMAC3's random forest with expected improvement (``proposer=smac``).
 
-Several objectives are combined by ParEGO. Each call makes a new optimiser, gives it the whole history and
-asks it once. SMAC's files are in a temporary directory, which is removed when the call returns.
+Several objectives are combined by ParEGO. Each call makes a new optimiser, adds the whole history to it and
+asks it for one point. SMAC's files are in a temporary directory, which is removed when the call returns.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Smac:
-    """Apply SMAC3 to the cost of each launch."""
+    """A proposer that applies SMAC3 to the costs of the launches."""
 
-    initial: int = 4  # Number of launches before the forest is used: the default, then random points.
+    initial: int = 4  # Number of launches before the forest is used: the default, followed by random points.
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
         """Return the point that SMAC asks for after this history; None if every point was launched."""
@@ -50,8 +50,8 @@ class Smac:
 
 
 def _ask(problem: Problem, good: Sequence[LaunchCosts], seed: int, directory: Path) -> dict[str, int] | str:
-    """Return the index of each value that SMAC asks for, or a reason in words if it has no further point."""
-    with warnings.catch_warnings(action="ignore"):  # SMAC's dependencies warn about themselves
+    """Return the index of each value that SMAC asks for, or in words why it has no further point."""
+    with warnings.catch_warnings(action="ignore"):  # SMAC's dependencies warn about their own code
         optimiser, space = _optimiser(problem, seed, directory)
         for launch in good:
             _tell(optimiser, space, problem, launch)
@@ -74,10 +74,10 @@ def _optimiser(problem: Problem, seed: int, directory: Path) -> tuple[AbstractFa
         output_directory=directory,
         deterministic=True,
         objectives=[f"cost_{i}" for i in range(len(problem.objectives))] if several else "cost",
-        n_trials=10_000,  # never reached: the campaign limits the number of launches
+        n_trials=10_000,  # this number is never reached, because the campaign limits the number of launches
         seed=seed,
     )
-    # SMAC warns that there is no initial design, but the history serves as one.
+    # SMAC warns that there is no initial design; the history takes its place.
     logging.getLogger("smac").setLevel(logging.ERROR)
     design = Facade.get_initial_design(scenario, n_configs=0)
     return Facade(scenario, initial_design=design, logging_level=False, overwrite=True), space
@@ -95,7 +95,7 @@ def _tell(
 
 
 def _configuration_space(space: Space) -> ConfigurationSpace:
-    """Return SMAC's search space: each value is its index, an integer on a scale or else a category."""
+    """Return SMAC's search space, in which a value is its index: an integer on a scale, else a category."""
     from ConfigSpace import Categorical, ConfigurationSpace, Integer
 
     configurations = ConfigurationSpace(seed=0)

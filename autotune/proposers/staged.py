@@ -1,8 +1,8 @@
-"""Propose three small grids one after another, as a cloud vendor's tutorial does it (``proposer=staged``).
+"""Propose three small grids one after another, like a cloud vendor's tutorial (``proposer=staged``).
 
-The first grid combines the transports with the rendezvous threshold. The second one is the zero-copy
-threshold, starting from the best point of the first. The third one contains all other parameters: offload
-component, mapping, NUMA setting and so on. Each stage starts from the best point of the stages before it.
+The first grid combines the transports with the rendezvous threshold. The second grid contains the zero-copy
+threshold. The third grid contains all other parameters: offload component, mapping, NUMA setting and so on.
+Each grid starts from the best point of the grids before it.
 """
 
 import itertools
@@ -16,16 +16,16 @@ from autotune.proposers.observations import best_costs
 from autotune.space import Parameter, Point, Space
 
 STAGES = (r"tls|transport|rndv|rendezvous", r"zcopy|zero.?copy", r"")
-"""Patterns that assign parameters to stages: a parameter belongs to the first stage whose pattern occurs in
-its name, in upper or lower case."""
+"""Patterns that assign parameters to grids: a parameter belongs to the first grid whose pattern occurs in its
+name, in upper or lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Propose the points of three grids, one after the other."""
+    """A proposer of the points of three grids, one grid after the other."""
 
     def propose(self, problem: Problem, history: History, seed: int) -> Suggestion | None:
-        """Return the next point of the current stage; None after the last stage. The seed has no effect."""
+        """Return the next point of the current grid; None after the last grid. The seed has no effect."""
         costs = best_costs(problem, history)
         base = problem.space.default
         if base not in costs:
@@ -48,7 +48,7 @@ def _stages(space: Space) -> list[list[Parameter]]:
 
 
 def _grid(space: Space, base: Point, parameters: Sequence[Parameter]) -> Iterator[Point]:
-    """Yield the base with each combination of values of these parameters, if the space contains it."""
+    """Yield the base with each combination of values of the given parameters, if the space contains it."""
     for values in itertools.product(*(p.values for p in parameters)):
         point = space.complete({**base, **dict(zip((p.name for p in parameters), values, strict=True))})
         if point in space:

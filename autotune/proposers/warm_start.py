@@ -1,8 +1,9 @@
-"""Warm starts: use the launches of finished campaigns in a new campaign (used by ``curve``).
+"""Warm starts: use launches of finished campaigns in a new campaign (used by the proposer ``curve``).
 
-From another collective, number of nodes or site one can learn how settings compare, but not how long they
-take. So the curve of each earlier launch is taken relative to the default of its own campaign, and added to
-the default of the new campaign. ``DOUBT`` says how uncertain the result is.
+A campaign for another collective, number of nodes or site shows how settings compare with each other, but not
+how long calls take in the new campaign. So the curve of each earlier launch is taken relative to the default
+of its own campaign, and then added to the default of the new campaign. ``DOUBT`` says how uncertain the
+result is.
 
 Notation: m slots (collective, communicator size, message size) of the new campaign; times are on the log
 scale.
@@ -21,24 +22,24 @@ from autotune.proposers.curve_model import Curves
 from autotune.space import Point, Space
 
 DOUBT = 0.3
-"""Standard deviation, on the log scale, of the change of a setting's relative time from campaign to
-campaign."""
+"""Standard deviation, on the log scale, by which a setting's time relative to the default changes from
+campaign to campaign."""
 
 
 @dataclass(frozen=True)
 class FinishedCampaign:
-    """A finished campaign whose launches a new campaign uses."""
+    """A finished campaign whose launches are used in a new campaign."""
 
-    space: Space  # The search space of the campaign.
-    history: History  # The launches of the campaign.
+    space: Space
+    history: History
 
     def carried(self, space: Space) -> list[tuple[Point, Observation]]:
         """Return the launches that can be used in another space, each with its point in that space.
 
         A launch can be used if all its values exist in the other space, and if parameters that only one of
-        the spaces has were at the MPI stack's own value: a value that one campaign fixed is not assumed to be
-        a default, or to have been measured, in the other. The result is empty if no launch is one of the
-        other space's default, because all launches are compared with it.
+        the two spaces has were at the MPI stack's own value: a value that one campaign fixed cannot be
+        assumed to be a default of the other campaign, or to have been measured there. All launches are
+        compared with the other space's default, so the result is empty if no usable launch has this default.
         """
         launches = [
             (_translated(o.trial.point, self.space, space), o) for o in self.history.of_points(self.space)
@@ -50,7 +51,7 @@ class FinishedCampaign:
 def with_finished(
     measured: Curves, earlier: Sequence[FinishedCampaign], space: Space, slots: Sequence[Slot]
 ) -> Curves:
-    """Return the new campaign's curves and, once it measured its default, usable curves of earlier ones."""
+    """Return the new campaign's curves and, if it has measured its default, usable earlier curves."""
     defaults = [
         row for point, row in zip(measured.points, measured.logs, strict=True) if point == space.default
     ]
@@ -73,7 +74,7 @@ def with_finished(
 
 
 def _translated(point: Point, old: Space, new: Space) -> Point | None:
-    """Return a point of an old space as a point of the new one; None if it cannot be used there."""
+    """Return a point of an old space as a point of a new space; None if it cannot be used there."""
     new_names = {p.name for p in new.job}
     if any(p.name not in new_names and point.get(p.name, p.unset) != p.unset for p in old.job):
         return None
@@ -82,10 +83,11 @@ def _translated(point: Point, old: Space, new: Space) -> Point | None:
 
 
 def _compared(curve: Envelope, default_envelope: Envelope, slots: Sequence[Slot]) -> NDArray[np.float64]:
-    """Return ln(time / time of the default) of a curve at the new campaign's slots, shape ``(m,)``.
+    """Return ln(time / time of the default) of a curve in the new campaign's slots, shape ``(m,)``.
 
-    It is interpolated linearly in ln(size), and constant beyond the measured sizes. If the curve has slots of
-    the same collective, only these are used, and of these the ones with the nearest communicator size.
+    The ratio is interpolated linearly in ln(size) and constant beyond the measured sizes. If the curve has
+    slots of the same collective, only these are used. Among them, only the slots with the nearest
+    communicator size are used.
     """
     common_slots = [slot for slot in curve if slot in default_envelope]
     ratio = np.full(len(slots), np.nan)

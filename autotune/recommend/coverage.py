@@ -1,9 +1,10 @@
-"""Whether a campaign's measurements are valid for the calls of an application (cover these calls).
+"""Coverage: find out whether the measurements of a campaign are valid for the calls of an application.
 
 Place in the flow of ``autotune/__init__.py``: outside it, after step 12, export.
 
-Measurements are valid within the limits of their per-size rules (``history.lookup``): half to twice the
-message sizes, up to twice the ranks, on the same number of nodes. Beyond these limits nothing is claimed.
+Measurements cover a call if the call is within the limits of their per-size rules (``history.lookup``): half
+to twice the measured message sizes, up to twice the ranks, and the same number of nodes. Nothing is claimed
+for calls beyond these limits.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,7 +16,7 @@ from autotune.history.objectives import Slot
 
 
 class Cover(StrEnum):
-    """Says whether measurements cover a call; the text is shown to users."""
+    """Result of the comparison of a call with the measurements; its text is shown to users."""
 
     MEASURED = "measured"
     WITHIN = "within the limits of the rules"
@@ -24,24 +25,28 @@ class Cover(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Whether measurements cover one kind of calls of an application."""
+    """The calls of one kind in an application, and whether measurements cover them."""
 
     slot: Slot  # Collective, communicator size, message size.
-    nodes: int  # Number of nodes on which the calls run.
-    cover: Cover  # Whether measurements cover the calls.
-    why: str = ""  # The reason why the calls are not covered; empty if they are.
-    seconds: float | None = None  # Time of the calls in a recording of the application; None: not recorded.
+    nodes: int
+    cover: Cover
+    why: str = ""  # Reason why the calls are not covered; empty if they are covered.
+    seconds: float | None = None
+    """Total time of the calls in a recording of the application; None if the time was not recorded."""
 
 
 def coverage(
     measured: Collection[Slot], nodes: int, calls: Iterable[tuple[Slot, int, float | None]]
 ) -> tuple[Covered, ...]:
-    """Return whether measurements on ``nodes`` nodes cover calls, each given as (slot, nodes, seconds)."""
+    """Return for each kind of call whether measurements cover it.
+
+    ``measured`` contains the measured slots (collective, communicator size, message size), ``nodes`` is the
+    number of nodes of the measurements, and ``calls`` are given as (slot, nodes, seconds).
+    """
     return tuple(Covered(slot, n, *_cover(measured, nodes, slot, n), seconds) for slot, n, seconds in calls)
 
 
 def _cover(measured: Collection[Slot], nodes: int, slot: Slot, call_nodes: int) -> tuple[Cover, str]:
-    """Return whether a call on ``call_nodes`` nodes is covered, and the reason if it is not."""
     collective, ranks, size = slot
     sizes = {m for name, _, m in measured if name == collective}
     if not sizes:

@@ -1,11 +1,11 @@
-"""From the history of a campaign to a recommendation.
+"""Choose a recommendation from the history of a campaign.
 
 Place in the flow of ``autotune/__init__.py``: step 10, recommend.
 
 Notation: a *slot* is a collective with a communicator size and a message size. The *envelope* of a job-wide
 setting is the best time in each slot over the per-size choices. A *candidate* is a job-wide setting with its
-envelope and its scores. The *front* contains the candidates that no other candidate dominates, which means
-that it is as good in all objectives and better in one.
+envelope and its scores. A candidate *dominates* another one if it is as good in all objectives and better in
+at least one objective. The *front* contains the candidates that no other candidate dominates.
 """
 
 from collections.abc import Collection, Sequence
@@ -41,14 +41,14 @@ from autotune.space import Point, Space
 class Candidate:
     """One job-wide setting with its best per-size choices and its scores."""
 
-    point: Point  # The values of the setting's first launch; per-size values are in ``curve``.
+    point: Point  # Job-wide values of the setting's first launch; ``curve`` has the per-size values.
     curve: Envelope  # The best per-size choice in each slot, with its time.
     scores: tuple[Score, ...]  # One score for each objective, in the order of the objectives.
     launches: int  # Number of launches from which the scores were computed.
 
 
 def candidates(objectives: Sequence[Objective], space: Space, history: History) -> tuple[Candidate, ...]:
-    """Return all job-wide settings that were measured in every slot, in the order of their first launches."""
+    """Return the job-wide settings that were measured in every slot, in the order of their first launches."""
     sweeps = history.of_points(space)
     all_slots = tuple(sorted({slot for o in sweeps for slot in _slots(o)}))
     groups = by_setting(space, sweeps).values()
@@ -59,7 +59,7 @@ def candidates(objectives: Sequence[Objective], space: Space, history: History) 
 def untouched(objectives: Sequence[Objective], space: Space, history: History) -> Candidate | None:
     """Return the MPI stack's defaults as a candidate, from the launches of the baseline.
 
-    The result is None if the baseline has no complete scores.
+    The result is None if the launches of the baseline have no score in some objective.
     """
     launches = history.of(Phase.BASELINE).observations
     curve = envelope(space, launches)
@@ -75,7 +75,6 @@ def curve_of(space: Space, launches: tuple[Observation, ...]) -> Envelope:
 
 @remembered
 def _slots(launch: Observation) -> tuple[Slot, ...]:
-    """Return the slots that a launch measured."""
     return slots([launch])
 
 
@@ -83,7 +82,7 @@ def _slots(launch: Observation) -> tuple[Slot, ...]:
 def _candidate(
     objectives: tuple[Objective, ...], space: Space, group: tuple[Observation, ...], covered: tuple[Slot, ...]
 ) -> Candidate | None:
-    """Return the candidate of launches of one setting; None if they do not cover all slots."""
+    """Return launches of one setting as a candidate; None if they did not measure all slots."""
     curve = curve_of(space, group)
     group_scores = scores_of(objectives, curve, group, covered)
     return Candidate(group[0].trial.point, curve, group_scores, len(group)) if group_scores else None
@@ -97,7 +96,8 @@ def pareto_front(objectives: Sequence[Objective], candidates: Sequence[Candidate
         return tuple(-s.value if o.maximise else s.value for o, s in pairs)
 
     front: list[tuple[tuple[float, ...], Candidate]] = []
-    # Sorted by cost, a candidate comes after all that dominate it, so comparing it with the front is enough.
+    # In this order a candidate comes after all candidates that dominate it, so a comparison with the front so
+    # far is enough.
     for cost, candidate in sorted(((costs(c), c) for c in candidates), key=itemgetter(0)):
         if not any(all(map(le, rival, cost)) and rival != cost for rival, _ in front):
             front.append((cost, candidate))
@@ -107,14 +107,18 @@ def pareto_front(objectives: Sequence[Objective], candidates: Sequence[Candidate
 def ranked(objectives: Sequence[Objective], candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """Return all candidates, the recommended one first.
 
-    The order is by the mean over the objectives of ln(value / best value), with equal weights. So the first
-    candidate is the compromise that differs least, in per cent, from the best value of each objective.
+    The order is by the mean, over the objectives, of ln(value / best value). So the first candidate is the
+    compromise that is least worse, in per cent, than the best value of each objective.
     """
     return tuple(sorted(candidates, key=lambda candidate: loss(objectives, candidate)))
 
 
 def loss(objectives: Sequence[Objective], candidate: Candidate) -> float:
-    """Return the cost by which ``ranked`` sorts: the mean without the best values, which change no order."""
+    """Return the cost by which ``ranked`` sorts: the sum of the costs in all objectives.
+
+    The sum leaves out the best values and the division by the number of objectives, which do not change the
+    order.
+    """
     return sum(o.cost(score) for o, score in zip(objectives, candidate.scores, strict=True))
 
 
@@ -124,16 +128,16 @@ def leader(objectives: Sequence[Objective], space: Space, history: History) -> C
 
 
 def in_force(rules: Sequence[Rule], curves: Alternatives) -> Envelope:
-    """Return the measured time, in each slot, of the choice that the rules make there.
+    """Return for each slot the measured time of the choice that the rules make there.
 
-    Slots in which this choice was not measured are missing.
+    Slots in which the rules' choice was not measured are left out.
     """
     choices = {slot: choice_at(rules, slot) for slot in curves}
     return {slot: curves[slot][choice] for slot, choice in choices.items() if choice in curves[slot]}
 
 
 def gains(tuned: Envelope, baseline: Envelope) -> tuple[Gain, ...]:
-    """Return the comparison of default and tuned times in each slot that both measured."""
+    """Return the default and the tuned time in each slot for which both were measured."""
     return tuple(
         Gain(slot, winner.median_s, winner.sem_s, baseline[slot].median_s, baseline[slot].sem_s)
         for slot, winner in tuned.items()
@@ -165,22 +169,23 @@ def recommendations(
     also: Collection[Point] = (),
     layers: int = 1,
 ) -> tuple[Recommendation, ...]:
-    """Return the Pareto front, the best compromise first, each setting with its per-size table and gains.
+    """Return the recommended settings, the best compromise first, each with its per-size rules and gains.
 
-    The stack's defaults take part: settings that are not a better compromise than the defaults are left out,
-    and if none remains, the recommendation is to change nothing. Settings are compared by their posterior
-    given all launches, so that the luckiest of many settings does not win. Only launches of the search and of
-    the baseline are used.
+    These are the Pareto front. The stack's defaults are part of the comparison: settings that are not a
+    better compromise than the defaults are left out, and if none remains, the recommendation is to change
+    nothing. Settings are compared by their posterior given all launches, so that the luckiest of many
+    settings does not win. Only launches of the search and of the baseline are used.
 
     Args:
         objectives: The objectives of the campaign.
         space: The search space.
         history: All launches.
         one_row: Collectives whose rules files have one row for all sizes; see ``rules_of``.
-        among: Groups of candidates; the front of each group is returned. None: all candidates are one group.
-        also: Settings that are returned in any case, after the fronts, if they are among the candidates.
-        layers: Number of fronts for each group; each further front leaves out the settings of those before
-            it.
+        among: Groups of candidates; the front of each group is returned. None means that all candidates are
+            one group.
+        also: Settings that are also returned, after the fronts, if they are among the candidates.
+        layers: Number of fronts for each group. Each further front is that of the settings that earlier
+            fronts left.
     """
     baseline = envelope(space, history.of(Phase.BASELINE))
     groups = by_setting(space, history.of_points(space))
@@ -214,10 +219,11 @@ def recommendations(
 
 
 def against(space: Space, candidate: Candidate, baseline: Envelope) -> Envelope:
-    """Return the times of a setting in the slots that the baseline measured too.
+    """Return the times of a setting in the slots that the baseline also measured.
 
-    In slots in which the setting does the same as the stack's defaults, because it has no job-wide change and
-    no per-size choice there, its time is that of the baseline: a difference between the two would be noise.
+    Where the setting does the same as the stack's defaults, because it has no job-wide change and no per-size
+    choice in that slot, the result has the time of the baseline: a difference between the two times would be
+    noise.
     """
     changed = space.says(candidate.point)
     return {
@@ -230,5 +236,5 @@ def against(space: Space, candidate: Candidate, baseline: Envelope) -> Envelope:
 def recommend(
     objectives: Sequence[Objective], space: Space, history: History, one_row: Collection[str] = ()
 ) -> Recommendation | None:
-    """Return the best compromise of all measured settings; None if none was measured in every slot yet."""
+    """Return the best compromise of all settings; None if no setting was measured in every slot yet."""
     return next(iter(recommendations(objectives, space, history, one_row)), None)

@@ -1,16 +1,17 @@
-"""Performance guidelines that a consistent MPI library satisfies, applied to existing measurements.
+"""Performance guidelines: relations that a consistent MPI library satisfies, tested on existing measurements.
 
 Place in the flow of ``autotune/__init__.py``: outside it, after step 10, recommend.
 
-A collective should be no slower than other collectives that do the same together, a message no slower than a
-larger one, a call no slower than on a larger communicator, and a library's own choice no slower than each
-algorithm that can be forced. Where a guideline does not hold, the library fell back silently, a launch was
-disturbed, or the library misses a better algorithm.
+A collective should be no slower than other collectives that together do the same work. A message should be no
+slower than a larger message, and a call no slower than the same call on a larger communicator. A library's
+own choice of algorithm should be no slower than each algorithm that can be forced. If a guideline does not
+hold, the library silently used another method, a launch was disturbed, or the library misses a better
+algorithm.
 
-Compositions of calls are those of the two papers on such guidelines in `docs/sources.md`, where both sides
-can be measured. If a message size was not measured, the next larger one takes its place: a call with a larger
-message can do the same work, so the guideline only becomes weaker. p is the number of ranks. A message is the
-whole vector for allreduce, reduce, bcast and scans, and one block for the others.
+The compositions of calls come from the two papers on such guidelines in `docs/sources.md`, as far as both
+sides can be measured. If a message size was not measured, the next larger size takes its place: a call with a
+larger message can do the same work, so the guideline only becomes weaker. p is the number of ranks. A message
+is the whole vector for allreduce, reduce, bcast and scans, and one block for other collectives.
 """
 
 import re
@@ -31,31 +32,34 @@ from autotune.space import Point, Space
 from autotune.text_table import says_yes
 
 DEFAULT, EXPORTED = "default", "exported"
-"""Names of a campaign's two settings: the MPI stack with its own defaults, and with the exported files."""
+"""Names of the two settings of a campaign: ``DEFAULT`` is the MPI stack with its own defaults, ``EXPORTED``
+the stack with the exported files."""
 _CALL = re.compile(r"(\w+)(\*p|/p)?")
 _POWERS = {None: 0, "*p": 1, "/p": -1}
 _Way = Mapping[tuple[str, int], int]
-"""Maps (collective, power of p by which its message size is multiplied) to the number of its calls."""
+"""A composition of calls: it maps (collective, power of p by which the message size is multiplied) to the
+number of such calls."""
 
 _OVERLAP = "_overlap"
-"""Ending of the names of calls with computation before the wait, which may hide more of a larger message."""
+"""Ending of the names of calls that compute before the wait. The computation may hide more of a larger
+message than of a smaller one."""
 _OF_BENCHMARKS = {
     "pingping": "pingpong+pingpong",
     "sendrecv": "pingpong+pingpong",
     "sendrecv_replace": "pingpong+pingpong",
     "exchange": "sendrecv+sendrecv pingping+pingping",
 }
-"""Compositions for calls of Intel's benchmarks that the probe cannot measure. In each, a rank receives as
-many messages as it sends."""
+"""Compositions for calls of Intel's benchmarks that the probe cannot measure. In each composition a rank
+receives as many messages as it sends."""
 
 
 @cache
 def _ways(name: str) -> tuple[_Way, ...]:
-    """Return the compositions of calls that do at least the same as one call, such as ``reduce*p+scatter``.
+    """Return the compositions of calls that do at least the work of one call, such as ``reduce*p+scatter``.
 
     They include single calls: a blocking call should take no longer than its nonblocking form, a persistent
-    call no longer than one that is set up each time, and a call that computation partly hides no longer than
-    the whole call.
+    call no longer than a call that is set up each time, and a call that overlaps with computation no longer
+    than the whole call.
     """
     collective = COLLECTIVES.get(name)
     ways = [*(collective.composed if collective else _OF_BENCHMARKS.get(name, "")).split(), f"i{name}"]
@@ -65,24 +69,25 @@ def _ways(name: str) -> tuple[_Way, ...]:
 
 
 _GROUPS = {entry.name for entry in COLLECTIVES.values() if entry.collective}
-"""Names of the collectives, which can only get slower with more ranks; other calls involve only some
-ranks."""
+"""Names of the collectives in which all ranks take part, so that more ranks can only make them slower; other
+calls involve only some ranks."""
 
 RUN = {"run", "trial", "rep", "repetition", "replicate", "launch"}  # Names of columns that number launches.
 FIGURES = {"phase", "status", "reason", "sem_us", "low_us", "high_us", "n", "outliers", "is_default"}
-"""Names of columns that do not distinguish settings: further measurements and notes, as in exported
-tables."""
+"""Names of columns that do not distinguish settings, because they contain measurements or notes, as in
+exported tables."""
 
 
 def is_figure(name: str, value: str) -> bool:
-    """Return whether a column does not distinguish settings: a further measurement, or a launch's number."""
+    """Return whether a column does not distinguish settings, but has measurements or numbers launches."""
     return name in RUN | FIGURES or ("." in value and value.replace(".", "", 1).isdecimal())
 
 
-_BY_ITSELF = {"default", "auto", "unset", "0", ""}  # Values of an algorithm column if no algorithm is forced.
+_BY_ITSELF = {"default", "auto", "unset", "0", ""}
+"""Values of a column for an algorithm that mean that no algorithm is forced."""
 
 _Times = dict[Hashable, tuple[float, float]]
-"""Maps a launch to (seconds, relative standard error within the launch)."""
+"""Maps each launch to (time in seconds, relative standard error of this time within the launch)."""
 
 
 def of_campaign(
@@ -91,8 +96,8 @@ def of_campaign(
     """Return the guidelines that a campaign can test, for the MPI stack's defaults and the exported files.
 
     The stack's own choice of algorithm is compared with each algorithm that was measured in the same
-    launches. For the exported files this is done with the search's launches with the same job-wide values.
-    All other guidelines on the files use fresh launches of the files.
+    launches. The same comparison for the exported files uses launches of the search that have the files'
+    job-wide values. All other guidelines for the files use fresh launches with the files.
     """
     untouched = [o for o in history if o.ok and o.trial.subject is Subject.UNTOUCHED]
     guidelines = list(_consistent(_by_slot(DEFAULT, untouched)))
@@ -113,7 +118,11 @@ def of_campaign(
 
 
 def handed_over(guideline: Guideline, space: Space, recommendation: Recommendation | None) -> bool:
-    """Return whether a guideline's left side is the exported files, or a default that these do not change."""
+    """Return whether a guideline's left side is a call as the recommendation makes it.
+
+    That is a call with the exported files, or a call with the defaults that the recommendation does not
+    change.
+    """
     if recommendation is None or guideline.left.setting == EXPORTED:
         return recommendation is not None
     return recommendation.point == space.untouched and not choice_at(
@@ -124,9 +133,9 @@ def handed_over(guideline: Guideline, space: Space, recommendation: Recommendati
 def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
     """Return the guidelines that a table can test, on times of one setting or of the default and one setting.
 
-    Rows that differ in further columns belong to different settings, unless the column numbers launches or is
-    a further measurement. All rows of a plain table belong to one launch, each operation in a benchmark's log
-    is a separate launch, and a repeated row belongs to the next launch.
+    Rows that differ in further columns belong to different settings, unless such a column numbers launches or
+    contains a measurement. All rows of a plain table belong to one launch, but a repeated row belongs to the
+    next launch. In a benchmark's log each operation is a separate launch.
     """
     times: dict[tuple[tuple[str, str], ...], dict[Slot, _Times]] = defaultdict(lambda: defaultdict(dict))
     marked = set()
@@ -164,7 +173,10 @@ def of_table(measurements: Iterable[BenchmarkRow]) -> tuple[Guideline, ...]:
 
 
 def _forces(setting: Sequence[tuple[str, str]], default: Sequence[tuple[str, str]], marked: bool) -> bool:
-    """Return whether a setting only forces an algorithm, or any of those beside a marked default."""
+    """Return whether a setting differs from the default only by a forced algorithm.
+
+    If the default is ``marked`` in the table, all other settings count as such.
+    """
     if marked:
         return True
     fixed, base = ({n: v for n, v in s if "algorithm" not in n and v} for s in (setting, default))
@@ -173,12 +185,11 @@ def _forces(setting: Sequence[tuple[str, str]], default: Sequence[tuple[str, str
 
 
 def _words(setting: Sequence[tuple[str, str]]) -> str:
-    """Return the columns and values that describe a setting, as text, without empty ones."""
     return ", ".join(f"{name}={value}" for name, value in setting if value)
 
 
 def _by_slot(setting: str, observations: Iterable[Observation]) -> dict[Slot, Timed]:
-    """Return the times of a setting in each slot, from launches that used only one choice in each slot."""
+    """Return the times of a setting in each slot, from launches that measured only one choice per slot."""
     times: dict[Slot, _Times] = defaultdict(dict)
     for observation in observations:
         for estimate in observation.usable:
@@ -190,7 +201,7 @@ def _by_slot(setting: str, observations: Iterable[Observation]) -> dict[Slot, Ti
 def _algorithms(
     space: Space, history: History, setting: str, point: Point, rules: Sequence[Rule]
 ) -> Iterator[Guideline]:
-    """Yield the guidelines that the rules' or the stack's choice is no slower than the others measured."""
+    """Yield the guidelines that the choice of rules or stack is no slower than other measured choices."""
     by_choice: dict[Slot, dict[Point, _Times]] = defaultdict(lambda: defaultdict(dict))
     for observation in by_setting(space, history.sweeps).get(job_setting(space, point), ()):
         for slot, choice, estimate in choices_of(space, observation):
@@ -206,7 +217,7 @@ def _algorithms(
 
 
 def _consistent(by_slot: Mapping[Slot, Timed]) -> Iterator[Guideline]:
-    """Yield the guidelines within one setting: compositions, larger messages, split messages, more ranks."""
+    """Yield the guidelines within one setting: compositions, larger or split messages, and more ranks."""
     sizes: dict[tuple[str, int], list[int]] = defaultdict(list)
     ranks: dict[tuple[str, int], list[int]] = defaultdict(list)
     for name, p, size in sorted(by_slot):
@@ -239,13 +250,13 @@ def _enough(
     p: int,
     size: int,
 ) -> Timed | None:
-    """Return the call with the smallest measured size from ``size`` · p^power bytes on; None if none is."""
+    """Return the call with the smallest measured message of at least ``size`` · p^power bytes, if any."""
     required = size * p if power > 0 else -(-size // p) if power < 0 else size
     smallest = min((s for s in sizes.get((name, p), ()) if s >= required), default=None)
     return None if smallest is None else by_slot[name, p, smallest]
 
 
 def _single(timed: Timed, rivals: Iterable[Timed]) -> Iterator[Guideline]:
-    """Yield the guidelines that the present choice is no slower than each choice that could be forced."""
+    """Yield the guidelines that a choice is no slower than each rival choice, which can be forced."""
     for rival in rivals:
         yield Guideline(GuidelineKind.ALGORITHM, timed, ((1, rival),))

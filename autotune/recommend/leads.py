@@ -1,10 +1,10 @@
-"""The progress of a search, compared with that of a random order; for the report.
+"""Compare the progress of a search with that of launches in random order, for the report.
 
 Place in the flow of ``autotune/__init__.py``: after step 10, recommend.
 
-The best score so far is the best of many noisy scores, and so it is biased: a setting that was best by luck
-would not have as good a score again. Launches of a setting *after* it became the best, in the search or in
-the verification, were not the reason why it was chosen, so their score is unbiased.
+The best score so far is the best of many noisy scores, so it is biased: if a setting was the best by luck,
+its next score will be worse. Launches of a setting *after* it became the best, in the search or in the
+verification, did not contribute to this choice, so the score from these launches is unbiased.
 
 Notation: among n settings, v₍₁₎ is the best score and v₍ₙ₎ the worst. The expected best of k different
 settings drawn at random is Σᵢ v₍ᵢ₎ C(n − i, k − 1) / C(n, k).
@@ -24,20 +24,21 @@ from autotune.space import Point, Space
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A setting that was the best one in an objective (the leader) during a part of the search."""
+    """A period of the search in which one setting, the leader, was the best in an objective."""
 
-    from_trial: int  # Number of the trial that made the setting the leader.
-    to_trial: int  # Number of the last trial of the search after which the setting was the leader.
-    point: Point  # The setting.
+    from_trial: int  # Number of the trial with which the setting became the leader.
+    to_trial: int  # Number of the last trial of the search after which the setting was still the leader.
+    point: Point
     first_score: Score  # Score of the setting when it became the leader.
-    later_score: Score | None  # Score of the setting from later launches alone; None if there were none.
-    launches: int  # Number of these later launches.
+    later_score: Score | None
+    """Score of the setting from later launches alone; None if there were no later launches."""
+    launches: int  # Number of the later launches.
 
 
 def leads(
     objectives: Sequence[Objective], index: int, space: Space, steps: Sequence[Step]
 ) -> tuple[Lead, ...]:
-    """Return the settings that were the best ones in an objective, in order; ``index`` is the objective's."""
+    """Return the leaders in the objective number ``index``, in the order of the search."""
     objective, all_slots = objectives[index], tuple(sorted(set(slots(s.observation for s in steps))))
     groups: dict[Point, list[Observation]] = {}
     standing: dict[Point, Score] = {}
@@ -58,7 +59,7 @@ def leads(
         sign = -1 if objective.maximise else 1
         previous = turns[-1][1] if turns else setting
         leader = min((previous, setting), key=lambda s: sign * standing[s].value)
-        if setting == previous:  # The leader itself was launched again, and its score may have got worse.
+        if setting == previous:  # The leader itself was launched again, which may have made its score worse.
             leader = min(standing, key=lambda s: sign * standing[s].value)
         if not turns or previous != leader:
             turns.append((trial.number, leader, standing[leader]))
@@ -74,9 +75,9 @@ def leads(
 
 
 def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
-    """Return the expected best of the first 1, 2, … n of these n values in random order, ``(n,)``."""
+    """Return the expected best of the first 1, 2, … n values if the values are in random order, ``(n,)``."""
     ordered = np.array(sorted(values, reverse=maximise))
-    # For each value except the worst one, the number of worse values.
+    # Number of worse values, for each value except the worst.
     n, worse = len(ordered), np.arange(len(ordered) - 1, 0, -1.0)
     best = []
     for k in range(1, n + 1):
@@ -89,19 +90,23 @@ def random_best(values: Sequence[float], maximise: bool) -> tuple[float, ...]:
 class Moment:
     """A launch and the time of its request on the campaign's own clock, which stops during breaks."""
 
-    observation: Observation  # The result of the launch.
+    observation: Observation
     from_s: float
-    """Seconds that earlier launches of the campaign took together, including their time in the queue."""
+    """Time in seconds at which the launch was requested: the sum of the durations of earlier launches of the
+    campaign, including their time in the queue."""
 
 
 def moments(observations: Sequence[Observation]) -> tuple[Moment, ...]:
-    """Return the launches with the time at which each one was requested, on the campaign's own clock."""
+    """Return the launches, each with the time of its request on the campaign's own clock."""
     spent_s = accumulate((o.queue_s + o.duration_s for o in observations), initial=0.0)
     return tuple(map(Moment, observations, spent_s))
 
 
 def _later(space: Space, steps: Sequence[Step], setting: Point, number: int) -> list[Observation]:
-    """Return the later launches of a setting: of the verification or, without any, of the search."""
+    """Return the launches of a setting after trial ``number``.
+
+    These are the launches of the verification or, if there are none, those of the search.
+    """
     launches = [
         s.observation
         for s in steps

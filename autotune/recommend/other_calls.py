@@ -1,65 +1,67 @@
-"""Effects of a setting on calls for which it was not tuned: a part of a recommendation.
+"""Effects of a setting on calls for which it was not tuned, as a part of a recommendation.
 
 Place in the flow of ``autotune/__init__.py``: step 10, recommend.
 
-A setting of a whole job acts on all of the job's calls. Calls that become slower are listed next to the
-gains: users of programs that mostly make the tuned calls may accept this cost, but files for the jobs of all
-users should not contain such a setting.
+A job-wide setting acts on all calls of a job. Reports list calls that become slower next to the gains: users
+of programs that mostly make the tuned calls may accept this cost, but a setting in the files for the jobs of
+all users should not have it.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-_NAMED = 3  # Number of slower calls that a sentence names, the slowest first; the tables list all of them.
+_NAMED = 3
+"""Largest number of slower calls that a sentence names, the slowest first; tables list all of them."""
 
 
 class OtherDecision(StrEnum):
-    """Says whether a setting makes one call slower."""
+    """Decision whether a setting makes one call slower."""
 
-    SLOWER = "slower"  # The whole interval of the ratio is beyond a loss of ``max_loss``.
+    SLOWER = "slower"  # The whole interval of the ratio shows a loss of more than ``max_loss``.
     NOT_SLOWER = "not slower"  # The interval excludes a loss of more than ``margin``.
-    INCONCLUSIVE = "inconclusive"  # Neither is shown; more launches may be conclusive.
+    INCONCLUSIVE = "inconclusive"  # Neither of the two is shown; more launches may decide.
 
 
 @dataclass(frozen=True, slots=True)
 class OtherCall:
-    """The time of one call at one message size, with a setting and with the defaults."""
+    """Times of one call at one message size, with a setting and with the defaults."""
 
     name: str
     """Name of the call in ``collectives.MEASURED``."""
     message_bytes: int
     """Message size in bytes, as in ``Cell``."""
     default_s: float
-    """Plain mean time of the calls with the defaults."""
+    """Arithmetic mean of the times of the calls with the defaults."""
     tuned_s: float
-    """Plain mean time of the calls with the setting."""
+    """Arithmetic mean of the times of the calls with the setting."""
     ratio: float
-    """Default / tuned, from launches of the same heats (launches of both sides that are alive at the same
-    time)."""
+    """Ratio default / tuned from launches of the same heats. A heat is a group of launches of both sides that
+    run at the same time and take turns."""
     low: float
-    """Lower end of the interval of the ratio. With 95 % confidence the intervals of all calls are true at
-    once."""
+    """Lower end of the interval of the ratio; with 95 % confidence the intervals of all calls hold at the
+    same time."""
     high: float
     """Upper end of the interval of the ratio."""
     error: float
     """Standard error of the logarithm of the ratio."""
     at_least: float
-    """One-sided lower 95 % bound of the ratio of this call alone."""
+    """One-sided lower 95 % bound of the ratio, for this call alone."""
     decision: OtherDecision
-    """Whether the call is slower with the setting."""
+    """Decision whether the call is slower with the setting."""
     tight: bool = False
-    """Whether the calls were made back to back; if not, between calls of other sizes and kinds."""
+    """Whether the calls were made back to back; otherwise calls of other sizes and kinds were made between
+    them."""
 
     @property
     def place(self) -> str:
-        """Return the name of the call, its message size, and whether it was made back to back, as text."""
+        """Return the message size and the name of the call as text, and whether it was made back to back."""
         size = f"{self.message_bytes} B of " if self.message_bytes else ""
         return f"{size}{self.name}{' back to back' if self.tight else ''}"
 
     @property
     def text(self) -> str:
-        """Return the ratio with its interval, and the call, as text."""
+        """Return the ratio with its interval and the place of the call, as text."""
         return f"{self.ratio:.2f}× ({self.low:.2f} … {self.high:.2f}) at {self.place}"
 
 
@@ -74,28 +76,27 @@ def unresolved(calls: Iterable[OtherCall]) -> tuple[OtherCall, ...]:
 
 
 def _decided(calls: Iterable[OtherCall], decision: OtherDecision) -> tuple[OtherCall, ...]:
-    """Return the calls with a decision, the slowest first."""
     return tuple(sorted((c for c in calls if c.decision is decision), key=lambda c: c.ratio))
 
 
 def slower_text(calls: Iterable[OtherCall]) -> str:
-    """Return the calls that became slower by most, with their ratios, as text; empty if none is slower."""
+    """Name the slowest of the calls that became slower, with their ratios; empty if no call is slower."""
     slow = slower(calls)
     remainder = f" and {len(slow) - _NAMED} more" if len(slow) > _NAMED else ""
     return ", ".join(call.text for call in slow[:_NAMED]) + remainder
 
 
 def unresolved_text(calls: Iterable[OtherCall]) -> str:
-    """Return a sentence that names the inconclusive calls; empty if there are none."""
+    """Return a sentence that names the inconclusive calls; empty if there is no such call."""
     names = dict.fromkeys(call.name for call in unresolved(calls))
     return f"too few launches to say whether {' or '.join(names)} is slower" if names else ""
 
 
 def scope_text(calls: Sequence[OtherCall], tuned: Iterable[str]) -> str:
-    """Return a sentence on which programs a setting suits, and on its effect on other calls.
+    """Return a sentence that says which programs a setting suits and how it affects other calls.
 
     ``tuned`` contains the names of the calls for which the setting was tuned. The text is empty if no other
-    call was measured.
+    calls were measured.
     """
     open_text = unresolved_text(calls)
     if slow_text := slower_text(calls):
@@ -112,5 +113,5 @@ def scope_text(calls: Sequence[OtherCall], tuned: Iterable[str]) -> str:
 
 
 def mostly_text(tuned: Iterable[str]) -> str:
-    """Return which programs gain from a setting that makes other calls slower, in words."""
+    """Name the programs that gain from a setting although it makes other calls slower."""
     return f"for programs that mostly call {' and '.join(dict.fromkeys(tuned)) or 'what was tuned'}"

@@ -1,10 +1,10 @@
-"""The posterior distribution of each setting's score given all launches, by which recommendations are chosen.
+"""The posterior distribution of each setting's score given all launches, used to choose recommendations.
 
 Place in the flow of ``autotune/__init__.py``: step 10, recommend.
 
 The best of many settings that were launched once is mostly the luckiest. So settings are compared by the
-posterior of their scores under ``process``, over all settings that were launched, including the MPI stack's
-defaults: results of settings with similar values support each other.
+posterior of their scores under the Gaussian process of ``process``. All launched settings and the MPI stack's
+defaults are part of it: results of settings with similar values support each other.
 
 Notation: n settings, m slots (collective, communicator size, message size).
 """
@@ -23,28 +23,29 @@ from autotune.space import Point, Space
 
 Array = NDArray[np.float64]
 
-_FEWEST = 4  # Smallest number of settings with which the process is used.
+_FEWEST = 4  # With fewer settings than this the process is not used.
 _MOST = 512
-"""Largest number of settings, from the best on, that get a posterior; inverting their matrix takes a tenth of
-a second."""
+"""Largest number of settings, counted from the best one, that get a posterior; the inversion of their matrix
+takes a tenth of a second."""
 _AT_ONE_SIZE = 0.1
-"""Prior standard deviation in a single slot of the effects of parameters: most similar settings differ little
-there."""
-_ALIKE = 0.25  # Share of the prior median of θ that is used in a single slot, where θ is not fitted.
+"""Prior standard deviation of the effects of parameters in a single slot; it is small because most similar
+settings differ little there."""
+_ALIKE = 0.25  # Factor on the prior median of θ in a single slot, where θ is not fitted.
 
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """The posterior of the costs (logarithms of scores) of n settings; smaller costs are better."""
+    """Posterior of the costs (logarithms of scores) of n settings; a smaller cost is better."""
 
     mean: Array  # Means, ``(n,)``.
     sd: Array  # Standard deviations, ``(n,)``.
-    noise: float  # Standard deviation of one launch.
+    noise: float  # Standard deviation of a single launch's cost.
 
     def worth_of_another(self) -> Array:
-        """Return by how much one more launch of each setting, ``(n,)``, lowers the cost of the chosen one.
+        """Return by how much another launch of each setting, ``(n,)``, lowers the cost of the chosen one.
 
-        The launch may change which setting is chosen. The value is the expectation over its possible results.
+        The launch may change which setting is chosen. The result is the expectation over all possible results
+        of this launch.
         """
         shift = self.sd**2 / np.sqrt(self.sd**2 + self.noise**2)
         first, second = np.partition(self.mean, 1)[:2]
@@ -53,7 +54,7 @@ class Posterior:
 
 
 def expected_improvement(best: Array, mean: Array, sd: Array) -> Array:
-    """Return E[(best − y)₊] for y ~ N(mean, sd²), elementwise."""
+    """Return the expected improvement E[(best − y)₊] for y ~ N(mean, sd²), elementwise."""
     from scipy.special import ndtr
 
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -67,8 +68,8 @@ def posterior(
 ) -> Posterior:
     """Return the posterior of the costs of settings.
 
-    ``points`` are the settings, ``costs`` the logarithms of their scores (smaller is better) and ``launches``
-    the number of launches of each, all of length n.
+    ``points`` are the settings, ``costs`` the logarithms of their scores (less is better), and ``launches``
+    the numbers of launches behind these scores, each of length n.
     """
     mean, n = np.array(costs, dtype=float), np.array(launches, dtype=float)
     sd, noise = LAUNCH_SPREAD.largest_sd / np.sqrt(n), LAUNCH_SPREAD.largest_sd
@@ -92,20 +93,20 @@ def pooled(
     noise: Array,
     later: NDArray[np.bool_],
 ) -> tuple[Array, Array]:
-    """Return the posterior of whole curves, in each slot by itself, with hyperparameters that are not fitted.
+    """Return the posterior of whole curves, computed in each slot by itself with fixed hyperparameters.
 
-    If several settings got faster, or slower, from earlier to later launches, this probably also holds for
-    similar settings. It is modelled as a discrepancy with the covariance of the effects (Kennedy, O'Hagan
-    2000).
+    If later launches of several settings were faster, or slower, than earlier launches, this probably also
+    holds for similar settings. The change is modelled as a discrepancy with the covariance of the effects
+    (Kennedy, O'Hagan 2000).
 
     Args:
         space: The search space of the settings.
         points: The setting of each of n rows.
         curves: Logarithms of times, ``(n, m)``.
-        launches: The number of launches behind each row.
+        launches: Number of launches behind each row.
         noise: Standard deviation of one launch in each slot, ``(m,)``.
-        later: Which rows, ``(n,)``, are later launches, under the conditions for which the posterior is
-            computed.
+        later: Whether each row, ``(n,)``, comes from later launches. The posterior is that of times under the
+            conditions of the later launches.
 
     Returns:
         Means and standard deviations, ``(n, m)`` each.
@@ -127,7 +128,7 @@ def pooled(
         settings = [points[i] if space.says(points[i]) else None for i in best]
         discrepancy = _discrepancy(settings, mean[best], earlier, shape)
         centre = np.median(mean[best], axis=0)
-        # All slots with equal variances need only one inversion.
+        # One inversion is enough for all slots with equal variances.
         for variance, launch_sd in np.unique([discrepancy, noise], axis=1).T:
             error = np.diag(launch_sd**2 / n[best] + 1e-9) + variance * shape * np.outer(earlier, earlier)
             root, _ = inverse_root(prior + error)
@@ -141,11 +142,11 @@ def pooled(
 def _discrepancy(
     points: Sequence[Point | None], curves: Array, earlier: NDArray[np.bool_], shape: Array
 ) -> Array:
-    """Return the variance of the discrepancy between earlier and later launches in each slot, ``(m,)``.
+    """Return the variance, ``(m,)``, of the discrepancy between earlier and later launches in each slot.
 
-    It is estimated by moments: the products of the shifts of two different settings. The square of a single
-    setting's shift is not used, because it is chance: the setting was launched again because it had been
-    lucky. A point of None stands for the MPI stack's defaults.
+    The variance is estimated by moments: from the products of the shifts of two different settings. The
+    square of a single setting's shift is not used, because such a shift is mostly chance: the setting was
+    launched again because its first launches were lucky. A point of None stands for the MPI stack's defaults.
     """
     first = {point: i for i, point in enumerate(points) if earlier[i] and point is not None}
     pairs = [(first[point], i) for i, point in enumerate(points) if not earlier[i] and point in first]

@@ -1,7 +1,7 @@
-"""Derive expectations on parameters from the names of their values, before anything was measured.
+"""Derive expectations from the names of parameters' values, before anything was measured.
 
-The proposer ``curve`` uses two kinds of such expectations: how similar two values of a parameter are, and how
-fast an algorithm of a known family should be at each message size.
+The proposer ``curve`` uses two kinds of expectations: how similar two values of a parameter are, and how fast
+an algorithm of a known family should be at each message size.
 
 Notation: p ranks, message size m (counted as in ``Cell``), start-up time α, time per byte β. An algorithm
 with ``rounds`` messages that depend on each other, and with ``volume`` · m bytes through the busiest rank,
@@ -26,27 +26,29 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class NamePriors:
-    """The numbers behind expectations from names, on the log scale unless stated otherwise."""
+    """Assumptions behind the expectations from names, on the log scale unless stated otherwise."""
 
     alpha_s: float = 1.5e-6
-    """α: start-up time of a message between nodes in seconds, typical of today's networks."""
-    beta_s: float = 1e-10  # β: time per byte in seconds; this is 10 GB/s.
-    ranks: int = 64  # Number of ranks that is assumed if it is not known.
-    adaptive: float = 0.3  # By how much an MPI stack's own choice is usually slower than the best family.
+    """α: start-up time in seconds of a message between nodes, as is typical of today's networks."""
+    beta_s: float = 1e-10  # β: time per byte in seconds; the value corresponds to 10 GB/s.
+    ranks: int = 64  # Number of ranks that is assumed if the number is not known.
+    adaptive: float = 0.3  # Expected cost of an MPI stack's own choice, relative to the best family.
     departure: float = 0.1
-    """Mean expected cost of changing any other parameter, since vendors have tested their defaults."""
+    """Expected cost of changing a parameter whose values' names say nothing, because vendors test their
+    defaults."""
     unknown: float = 0.2
-    """Expected cost, relative to the best family, of an algorithm whose name says nothing."""
+    """Expected cost, relative to the best family, of an algorithm whose name belongs to no family."""
     family_weight: float = 4.0
-    """Weight of a family that two names have in common, relative to the rarest common word."""
+    """Weight of a common family in the similarity of two names, relative to the weight of the rarest common
+    word."""
 
 
-NAMES = NamePriors()  # The numbers in use.
+NAMES = NamePriors()
 
 
-# Maps each kind of collective to its families of algorithms: (pattern, rounds, volume). A name belongs to the
-# first family whose pattern occurs in it. Rounds and volume are given as (coefficient of log2 p, coefficient
-# of p − 1, constant).
+# Maps each kind of collective to its families of algorithms, each given as (pattern, rounds, volume). A name
+# belongs to the first family whose pattern occurs in the name. Rounds and volume are each given by three
+# numbers: the coefficient of log2 p, the coefficient of p − 1, and a constant.
 _Cost = tuple[float, float, float]
 _Family = tuple[str, _Cost, _Cost]
 _FAMILIES: dict[str, tuple[_Family, ...]] = {
@@ -68,7 +70,7 @@ _FAMILIES: dict[str, tuple[_Family, ...]] = {
         (r"linear|basic", (0, 0.5, 0), (0, 1, 0)),
     ),
     "blocks": (
-        # These have few steps, but each block is a message of its own.
+        # These algorithms have few steps, but send each block as a separate message.
         (r"by.?block|doubling.?blocks|sparbit", (1, 0.4, 0), (0, 1, 0)),
         (r"ring|pairwise", (0, 1, 0), (0, 1, 0)),
         (r"neighbo", (0, 0.5, 0), (0, 1, 0)),
@@ -87,9 +89,9 @@ _FAMILIES: dict[str, tuple[_Family, ...]] = {
 
 
 def coded(parameters: Sequence[Parameter], points: Sequence[Point]) -> Floats:
-    """Return points as one-hot codes, shape ``(n_points, V)``.
+    """Return points as one-hot codes, ``(n_points, V)``.
 
-    Each parameter has a column for each of its values, and a last one for "not active".
+    Each parameter has a column for each of its values, and a last column for "not active".
     """
     codes = np.zeros((len(points), sum(len(p.values) + 1 for p in parameters)))
     rows, values, start = np.arange(len(points)), [dict(point.items_).get for point in points], 0
@@ -101,18 +103,19 @@ def coded(parameters: Sequence[Parameter], points: Sequence[Point]) -> Floats:
 
 
 def expected_excess(parameters: Sequence[Parameter], slots: Sequence[Slot]) -> Floats:
-    """Return by how much ln t of each value should exceed that of the best family, shape ``(V, n_slots)``.
+    """Return for each value by how much ln t should exceed that of the best family, ``(V, n_slots)``.
 
     The expectation for points is the sum over their values: ``coded(parameters, points)`` times this matrix.
     If the names of a parameter's values say nothing, each value except the default costs ``NAMES.departure``.
-    A parameter that exists only under a condition then costs nothing, since nobody tested its default.
+    The values of a parameter that exists only under a condition then cost nothing, because nobody has tested
+    its default.
     """
     tables = [_value_costs(p, slots) for p in parameters]
     return np.vstack([np.zeros((0, len(slots))), *tables])
 
 
 def _value_costs(parameter: Parameter, slots: Sequence[Slot]) -> Floats:
-    """Return the rows of ``expected_excess`` of one parameter, shape ``(n_values + 1, n_slots)``."""
+    """Return the rows of ``expected_excess`` that belong to one parameter, ``(n_values + 1, n_slots)``."""
     inactive, default = np.zeros(len(slots)), parameter.default
     by_value = [_family_costs(parameter, v, slots) for v in parameter.values]
     named = [costs for costs in by_value if costs is not None]
@@ -125,20 +128,20 @@ def _value_costs(parameter: Parameter, slots: Sequence[Slot]) -> Floats:
         return np.array(
             [*(unnamed_costs if costs is None else costs - best for unnamed_costs, costs in pairs), inactive]
         )
-    if parameter.when:  # the parameter exists only under a condition, so no default was ever tested
+    if parameter.when:  # nobody has tested the default of a parameter that exists only under a condition
         return np.zeros((len(by_value) + 1, len(slots)))
     changed = [NAMES.departure * (v != default) for v in parameter.values]
     return np.outer([*changed, NAMES.departure], np.ones(len(slots)))
 
 
 def dissimilarity(parameter: Parameter, collectives: Collection[str] = ()) -> Floats:
-    """Return the dissimilarity of each two values, in [0, 1], shape ``(n_values + 1, n_values + 1)``.
+    """Return the dissimilarity, from 0 to 1, of each two values, ``(n_values + 1, n_values + 1)``.
 
-    For values on a scale it is their distance on the scale. For others it is one minus the weighted share of
-    words that their names have in common. A word has the less weight, the more values contain it. The family
-    of an algorithm (for each of the collectives) counts as one more word, with the largest weight. The last
-    row and column stand for "not active". Its dissimilarity to everything else is 1, as is that between a
-    value on the scale and one that is not.
+    The dissimilarity of two values on a scale is their distance on the scale. That of two other values is one
+    minus the weighted share of words that their names have in common. A word has less weight, the more values
+    contain it. The family of an algorithm (for each of the collectives) counts as an additional word with the
+    largest weight. The last row and column stand for "not active", whose dissimilarity to all values is 1.
+    The dissimilarity of a value on the scale and a value that is not on the scale is also 1.
     """
     values = parameter.values
     unlike = np.ones((len(values) + 1, len(values) + 1))
@@ -177,7 +180,10 @@ def _family(parameter: Parameter, value: Value, collective: str) -> _Family | No
 
 
 def _family_costs(parameter: Parameter, value: Value, slots: Sequence[Slot]) -> Floats | None:
-    """Return ln of the expected time in each slot, 0 without families; None: the name is of no family."""
+    """Return ln of an algorithm's expected time in each slot; None if its name belongs to no family.
+
+    The logarithm is 0 for collectives without families.
+    """
     costs: list[float] = []
     for collective, comm_size, message_bytes in slots:
         family = _family(parameter, value, collective)

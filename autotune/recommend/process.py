@@ -1,21 +1,22 @@
-"""The Gaussian process over settings that the search and what is recommended ask.
+"""The Gaussian process over settings that the search and the choice of recommendations use.
 
 Place in the flow of ``autotune/__init__.py``: steps 9 and 10, propose and recommend.
 
-It has R outputs, such as the coefficients of a curve or a single score. Each is a process over the points of
-a space, with covariance
+The process has R outputs, such as the coefficients of a curve or a single score. Each output is a process
+over the points of a space, with the covariance
 
     k_r(x, x') = λ_r · [l² + a_r · ((1 − w) Π_d κ_d + w · mean_d κ_d)],  κ_d = exp(−θ_d · δ_d(x_d, x'_d)).
 
-Its terms are an unknown level, and the effects of the parameters, all jointly and each one by itself; δ_d is
-``priors.dissimilarity``. A parameter that exists only with one algorithm, say, has an effect only there, so
-its single effect is multiplied by those of the parameters on which it depends. The lengths θ are common to
-all outputs. A launch is a random effect, since the nodes and the job move all of its times together. The
+The first term, l², is an unknown level. The others are the effects of the parameters: w is the share of
+single effects, the rest are joint effects. δ_d is ``priors.dissimilarity``. A parameter that exists only with
+certain values of other parameters, such as one algorithm, has an effect only there, so its single effect is
+multiplied by the effects of the parameters on which it depends. The lengths θ are common to all outputs. A
+launch is a random effect, since the nodes and the job change all times of a launch together. The
 hyperparameters θ, a and the noise of a launch are set to the mode of their posterior density, so that a
-handful of launches suffices to begin with.
+handful of launches is enough to begin with.
 
-Notation: n launches, q points, R outputs, D parameters with V values in total; v are the logarithms of the
-hyperparameters, scaled so that their prior is standard normal.
+Notation: n launches, q points, R outputs, D parameters with V values in total. v contains the logarithms of
+the hyperparameters, scaled so that their prior is standard normal.
 """
 
 import math
@@ -32,33 +33,35 @@ from autotune.space import Parameter, Point, Space
 
 @dataclass(frozen=True, slots=True)
 class ProcessPriors:
-    """The priors before anything was measured, on the log scale; with wider ones a search explores longer."""
+    """Priors before anything was measured, on the log scale; with wider priors a search explores longer."""
 
-    signal: float = 0.7  # Prior standard deviation of an output due to the parameters.
-    level: float = 0.5  # Prior standard deviation of the common level of all points.
-    unlike: float = 2.0  # Prior median of θ · √D: how fast the correlation between different values decays.
-    unlike_on_scale: float = 1.0  # The same for values on a scale, whose effects change gradually.
-    additive: float = 0.5  # w: share of the single effects of parameters.
-    spreads: tuple[float, ...] = (0.9, 0.8, 1.0)  # Prior standard deviations of ln of θ, a and noise².
-    farthest: float = 6.0  # Largest distance of v from zero, in prior standard deviations.
+    signal: float = 0.7  # Prior standard deviation of the effects of the parameters on an output.
+    level: float = 0.5  # Prior standard deviation of the level that all points have in common.
+    unlike: float = 2.0
+    """Prior median of θ · √D, which says how fast the correlation decays between different values."""
+    unlike_on_scale: float = 1.0
+    """Prior median of θ · √D for values on a scale, whose effects change gradually."""
+    additive: float = 0.5  # w: share of the parameters' single effects.
+    spreads: tuple[float, ...] = (0.9, 0.8, 1.0)  # Prior standard deviations of ln θ, ln a and ln noise².
+    farthest: float = 6.0  # Largest absolute value of v that the fit tries, in prior standard deviations.
     fitted: int = 128
-    """Largest number of launches to which hyperparameters are fitted, since the time grows with its cube;
-    predictions use all launches."""
+    """Largest number of launches to which hyperparameters are fitted, because the time of the fit grows with
+    the cube of this number; predictions use all launches."""
     steps: int = 25  # Largest number of iterations of the fit.
 
 
-PRIORS = ProcessPriors()  # The priors in use.
+PRIORS = ProcessPriors()
 
 
 class Kernel:
-    """Correlations between points of a space that follow from the effects of its parameters."""
+    """Correlations between the points of a space, which follow from the effects of its parameters."""
 
     def __init__(self, space: Space, collectives: frozenset[str] = frozenset()) -> None:
         self.parameters = [p for p in space.job if len(p.values) > 1 or p.when]
         tables = [dissimilarity(p, collectives) for p in self.parameters]
         owner = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
         above = [_above(space, p) for p in self.parameters]
-        # One table, block by block, has the values of all parameters: no array needs the shape (D, n, n).
+        # One table has a block for each parameter, so that no array needs the shape (D, n, n).
         self._owner = np.where(owner[:, None] == owner, owner[:, None], -1)
         self._unlike = np.zeros(self._owner.shape)
         self._unlike[self._owner >= 0] = np.concatenate([t.ravel() for t in tables] or [np.zeros(0)])
@@ -76,7 +79,7 @@ class Kernel:
         return coded(self.parameters, points)
 
     def shape(self, a: Floats, b: Floats, theta: Floats) -> Floats:
-        """Return the correlations between coded points, ``(n_1, n_2)``."""
+        """Return the correlations between two sets of coded points, ``(n_1, n_2)``."""
         if not self.parameters:
             return np.ones((len(a), len(b)))
         exponents = self._exponents(theta)
@@ -87,7 +90,7 @@ class Kernel:
         return np.asarray((1 - PRIORS.additive) * jointly + PRIORS.additive * singly / len(self.parameters))
 
     def gradient(self, codes: Floats, theta: Floats, weight: Floats) -> Floats:
-        """Return the derivatives of Σ weight ∘ shape with respect to θ, ``(D,)``, at coded points."""
+        """Return the derivatives, ``(D,)``, of Σ weight ∘ shape with respect to θ, at coded points."""
         if not self.parameters:
             return np.zeros(0)
         exponents, share = self._exponents(theta), PRIORS.additive / len(self.parameters)
@@ -106,25 +109,26 @@ class Kernel:
 
 
 def _above(space: Space, parameter: Parameter) -> set[str]:
-    """Return the names of the parameters whose values decide whether a parameter is active."""
+    """Return the names of the parameters that decide, directly or not, whether a parameter is active."""
     parents = [q for q in space.job if q.name in parameter.when]
     return {q.name for q in parents}.union(*(_above(space, q) for q in parents))
 
 
 @remembered
 def kernel_of(space: Space, collectives: frozenset[str] = frozenset()) -> Kernel:
-    """Return the kernel of a space; names of algorithms are understood as those of these collectives."""
+    """Return the kernel of a space; names of algorithms are interpreted as those of ``collectives``."""
     return Kernel(space, collectives)
 
 
 @dataclass(frozen=True)
 class Results:
-    """The results of n launches, or of n settings with several launches each."""
+    """Results of n launches, or of n settings with several launches each."""
 
     codes: Floats  # The points as one-hot codes, ``(n, V)``.
-    targets: Floats  # The outputs, less what is expected of them, ``(n, R)``.
-    noise: Floats  # Known variances of the targets, beside the noise between launches, ``(n, R)``.
-    launches: Floats = field(default_factory=lambda: np.ones(1))  # Launches of each result, ``(n,)`` or one.
+    targets: Floats  # Measured outputs minus their expectation, ``(n, R)``.
+    noise: Floats  # Known variances of the targets, in addition to the noise between launches, ``(n, R)``.
+    launches: Floats = field(default_factory=lambda: np.ones(1))
+    """Number of launches of each result, ``(n,)``, or a single number for all."""
 
     def some(self, limit: int) -> "Results":
         """Return at most ``limit`` of the results, evenly spaced in their order."""
@@ -135,7 +139,7 @@ class Results:
 
 
 class Process:
-    """The process, given the results of launches."""
+    """The Gaussian process, given the results of launches."""
 
     def __init__(self, kernel: Kernel, weights: Floats, results: Results) -> None:
         """Fit the hyperparameters to at least one result; ``weights`` are λ, ``(R,)``."""
@@ -173,7 +177,7 @@ class Process:
         return value, np.concatenate(scaled) + v
 
     def predict(self, codes: Floats) -> tuple[Floats, Floats]:
-        """Return means and standard deviations of the targets at coded points, ``(q, R)`` each."""
+        """Return means and standard deviations of the targets at coded points, each ``(q, R)``."""
         shape = self.kernel.shape(codes, self.results.codes, self.theta)
         across = self._covariance(shape, self.amplitude)
         prior = self.weights * (PRIORS.level**2 + self.amplitude)
@@ -191,7 +195,10 @@ class Process:
         return np.asarray(scale * (PRIORS.level**2 + amplitude[:, None, None] * shape))
 
     def _unpacked(self, v: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return θ ``(D,)``, a and the variance of a launch, ``(R,)`` each, whose priors are log-normal."""
+        """Return θ, ``(D,)``, a and the variance of a launch, each ``(R,)``, from v.
+
+        Their priors are log-normal.
+        """
         d, r = len(self.kernel.theta), len(self.weights)
         of_theta, of_signal, of_noise = PRIORS.spreads
         return (
@@ -202,7 +209,10 @@ class Process:
 
 
 def inverse_root(covariances: Floats) -> tuple[Floats, float]:
-    """Return L⁻¹ with covariance = L Lᵀ, for one or several matrices, and the sum of ln of determinants."""
+    """Return L⁻¹ of covariances = L Lᵀ, and the sum of the logarithms of their determinants.
+
+    ``covariances`` are one matrix or several.
+    """
     lower = np.linalg.cholesky(covariances)
     logdet = 2 * float(np.log(np.diagonal(lower, axis1=-2, axis2=-1)).sum())
     return np.asarray(np.linalg.solve(lower, np.eye(lower.shape[-1]))), logdet

@@ -15,7 +15,7 @@ from autotune.space import Point, check_words
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Comparison of the default with the tuned setting in one slot."""
+    """Times in one slot with the defaults and with the recommendation."""
 
     slot: Slot  # Collective, communicator size and message size.
     tuned_s: float  # Measured time with the recommendation, in seconds.
@@ -23,15 +23,15 @@ class Gain:
     default_s: float  # Measured time with the stack's own defaults, in seconds.
     default_sem_s: float  # Standard error of ``default_s``.
     other_loop: tuple[float, float, float] | None = None
-    """Ratio default / tuned with its 95 % interval in the probe's other loop around the calls; None: not
-    measured."""
+    """Ratio default / tuned, with the ends of its 95 % interval, in the probe's other loop around the calls;
+    None if it was not measured."""
     compared: tuple[float, float, float] | None = None
-    """Ratio default / tuned with its 95 % interval from fresh launches in turn; None: there were no such
-    launches, so that the ratio is that of the two measured times."""
+    """Ratio default / tuned, with the ends of its 95 % interval, from fresh launches in turn; None if there
+    were no such launches, so that ``ratio`` is that of the two measured times."""
 
     @property
     def ratio(self) -> float:
-        """Return the ratio default / tuned of the times; above one means that tuned is faster."""
+        """Return the ratio default / tuned of the times; above 1 the recommendation is faster."""
         return self.compared[0] if self.compared else self.default_s / self.tuned_s
 
     @property
@@ -43,7 +43,7 @@ class Gain:
 
     @property
     def saved(self) -> tuple[float, float, float]:
-        """Return the share of the default's time that tuning saves, and the ends of its interval."""
+        """Return the saved share of the default's time, and the ends of the interval of this share."""
         low, high = self.interval
         return 1.0 - 1.0 / self.ratio, 1.0 - 1.0 / low if low > 0 else -math.inf, 1.0 - 1.0 / high
 
@@ -51,7 +51,7 @@ class Gain:
     def error(self) -> float:
         """Return the standard error of the logarithm of the ratio.
 
-        It follows from the interval of the fresh launches if there are any, else from the errors of both
+        It follows from the interval of ``compared`` if there is one, else from the errors of the two measured
         times.
         """
         if self.compared:
@@ -62,33 +62,34 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """One job-wide setting and per-size rules: exactly what parameter files can express."""
+    """One job-wide setting with per-size rules: no more than parameter files can express."""
 
     point: Point
-    """The job-wide values."""
+    """Job-wide values."""
     rules: tuple[Rule, ...]
-    """The per-size rules, sorted by collective, communicator size and message size."""
+    """Per-size rules, sorted by collective, communicator size and message size."""
     gains: tuple[Gain, ...] = ()
-    """The gain over the defaults in each slot (collective, communicator size, message size)."""
+    """Gain over the defaults in each slot (collective, communicator size, message size)."""
     provenance: "Provenance" = field(default_factory=lambda: Provenance())
-    """Where the recommendation comes from, for the comments in every exported file."""
+    """Origin of the recommendation, for the comments in exported files."""
     average: tuple[float, float, float] | None = None
-    """Geometric mean of default / tuned with its 95 % interval, from pairs of fresh launches; None: there are
-    no such pairs."""
+    """Geometric mean of default / tuned, with the ends of its 95 % interval, from pairs of fresh launches;
+    None if there are no such pairs."""
     others: tuple[OtherCall, ...] = ()
     """Effects on calls for which the setting was not tuned, from fresh launches."""
 
     @property
     def scope(self) -> str:
-        """Return which programs the setting suits and how it affects other calls; empty: not measured."""
+        """Return which programs the setting suits and how it affects other calls; empty if not measured."""
         return scope_text(self.others, (gain.slot[0] for gain in self.gains))
 
     @property
     def effects(self) -> tuple[Gain, ...]:
-        """Return the gains of the tuned calls and of all other calls that were measured.
+        """Return the gains of the tuned calls, and those of all other calls that were measured.
 
-        An application saves the sum over all of its calls. Of other calls only the measurements between calls
-        of different kinds are used, as programs make them; they were made on all ranks.
+        An application saves the sum over all of its calls. Other calls were measured on all ranks, both back
+        to back and between calls of different kinds. Only the latter measurements are used, because programs
+        make calls in this way.
         """
         between = (call for call in self.others if not call.tight)
         return (*self.gains, *(_as_gain(call, self.provenance.ranks) for call in between))
@@ -104,17 +105,17 @@ class Recommendation:
 
 
 def _as_gain(call: OtherCall, ranks: int) -> Gain:
-    """Return the effect on a call that was not tuned as a gain, with a 95 % interval for this call alone."""
+    """Return the effect on another call as a ``Gain``, with a 95 % interval for this call alone."""
     low, high = (call.ratio * ratio_of(side * Z95 * call.error) for side in (-1, 1))
     slot = (call.name, ranks, call.message_bytes)
     return Gain(slot, call.tuned_s, 0.0, call.default_s, 0.0, compared=(call.ratio, low, high))
 
 
 class Checked(StrEnum):
-    """The state of a recommendation's verification, its comparison with the defaults on fresh launches."""
+    """State of the verification, which compares a recommendation with the defaults on fresh launches."""
 
-    NOT = "not"  # No launch was made for the comparison.
-    UNFINISHED = "unfinished"  # The comparison needs more launches.
+    NOT = "not"  # No launch was made for the verification.
+    UNFINISHED = "unfinished"  # The verification needs more launches.
     UNUSABLE = "unusable"  # No pair of launches could be compared.
     HOLDS = "holds"  # The recommendation is better than the defaults.
     REFUSED = "refused"  # No setting was better, so the defaults are recommended.
@@ -127,46 +128,52 @@ class Checked(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the campaigns that were merged into a recommendation."""
+    """One of several campaigns that were merged into a recommendation."""
 
-    campaign: str  # Name of the campaign.
+    campaign: str
     date: str  # ISO date of the campaign's last launch.
-    nodes: int  # Number of nodes of the campaign.
-    tables: tuple[tuple[str, int], ...]  # (collective, communicator size) of the rules from this campaign.
+    nodes: int
+    tables: tuple[tuple[str, int], ...]
+    """Tables whose rules come from this campaign, as (collective, communicator size)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The origin of a recommendation: the campaign, the machine, and how the recommendation was verified."""
+    """Origin of a recommendation: the campaign, the machine, and the result of the verification."""
 
-    campaign: str = ""  # Name of the scenario.
+    campaign: str = ""  # Name of the campaign's scenario.
     date: str = ""  # ISO date of the last launch.
     stack: str = ""  # MPI implementation and version, UCX version.
-    nodes: int = 1  # Number of nodes of the campaign.
-    ranks: int = 0  # Number of ranks of the campaign; 0: not known.
-    commutative: bool = False  # Whether the rules are only for programs whose reduction operations commute.
-    stamp: str = ""  # ``SIMULATED (…)`` where no real MPI ran, else empty.
+    nodes: int = 1
+    ranks: int = 0  # Number of ranks of the campaign; 0 if unknown.
+    commutative: bool = False
+    """Whether the rules are valid only for programs whose reduction operations commute."""
+    stamp: str = ""  # ``SIMULATED (…)`` if no real MPI ran; otherwise empty.
     verified: str = "UNVERIFIED"
-    """Result of the verification, e.g. ``verified: 1.34× (1.31 … 1.37) on 6 fresh launches``."""
+    """Result of the verification as text, such as ``verified: 1.34× (1.31 … 1.37) on 6 fresh launches``."""
     checked: Checked = Checked.NOT  # Result of the verification as a value.
-    choices: tuple[str, ...] = ()  # A line of text on each setting that may be exported, including this one.
+    choices: tuple[str, ...] = ()
+    """Texts on the settings that may be exported, including this one: one line for each."""
     env: tuple[tuple[str, str], ...] = ()
-    """Environment variables that set the job-wide values as measured, and other variables that these need."""
+    """Environment variables that set the job-wide values as they were measured, and further variables that
+    these need."""
     placement: tuple[tuple[str, str], ...] = ()
-    """Values of ``map_by`` and ``bind_to`` if the recommendation sets these."""
-    family: str = ""  # MPI implementation, as in ``Space.stack``; empty: not known.
-    library: str = ""  # Path of the MPI library that was measured; empty: not known.
+    """Values of ``map_by`` and ``bind_to``, if the recommendation sets them."""
+    family: str = ""  # MPI implementation, as in ``Space.stack``; empty if unknown.
+    library: str = ""  # Path of the measured MPI library; empty if unknown.
     both_sides: tuple[tuple[str, str], ...] = ()
-    """Environment variables of every launch, including those with the stack's defaults. They are no part of
-    the recommendation."""
+    """Environment variables that every launch had, including launches with the stack's defaults. They are not
+    part of the recommendation."""
     boot: tuple[tuple[str, str], ...] = ()  # Recommended settings of the machine's firmware.
-    parts: tuple[Part, ...] = ()  # The campaigns of a merged recommendation; empty if it is not merged.
+    parts: tuple[Part, ...] = ()
+    """Campaigns of which the recommendation was merged; empty if it comes from a single campaign."""
 
     def __post_init__(self) -> None:
-        """Raise an error for names and values that a script could misread; a user's file may contain them.
+        """Raise an error for names and values, possibly from a user's file, that a script could misread.
 
         Raises:
-            SpaceError: a name cannot be that of a variable, or a value is no placement or has several lines.
+            SpaceError: a name cannot be that of a variable, or a value is not a placement or has several
+                lines.
         """
         for name, value in (*self.env, *self.both_sides):  # ``both_sides`` appear in comments only.
             check_words("env" if (name, value) in self.env else "both sides", name, value)

@@ -1,13 +1,13 @@
-"""How much launches of one setting differ, estimated from all settings that were launched repeatedly.
+"""Estimate how much launches of one setting differ, from all settings that were launched repeatedly.
 
 Place in the flow of ``autotune/__init__.py``: outside it, before step 10, recommend.
 
-Launches of one setting differ by more than their samples suggest. The variance of a launch is estimated as
-s̃² = (ν₀ s₀² + SS) / (ν₀ + ν), with the sum of squares SS and the degrees of freedom ν of repeated launches,
-and with a conjugate scaled inverse χ² prior (Gelman et al., Bayesian Data Analysis, 3rd ed., section 3.2).
-The prior's s₀ is that of ``measure.launch_spread``. SS is the sum of squares that is usual among the settings
-(``usual_variance``), because a setting whose launches differ very much, as over TCP on one node, says nothing
-about others.
+Launches of one setting differ by more than the samples within each launch suggest. The variance of a launch
+is estimated as s̃² = (ν₀ s₀² + SS) / (ν₀ + ν), with the sum of squares SS and the degrees of freedom ν of
+repeated launches, and with a conjugate scaled inverse χ² prior (Gelman et al., Bayesian Data Analysis, 3rd
+ed., section 3.2). The prior's s₀ is that of ``measure.launch_spread``. SS follows from a variance that is
+usual among the settings (``usual_variance``), because a single setting whose launches differ very much, as
+over TCP on one node, says nothing about other settings.
 """
 
 import math
@@ -26,35 +26,37 @@ from autotune.measure.location import weighted_median
 from autotune.space import Point, Space
 
 FREEDOM = 4
-"""ν₀: degrees of freedom of the prior, which counts as much as this number of repeated launches."""
+"""ν₀: degrees of freedom of the prior, which has the weight of this number of repeated launches."""
 _DISTURBED = 0.1
-"""Difference of ln t between two launches beyond which one of them was disturbed: three to five times s₀."""
+"""If ln t of two launches differs by more than this, one of the launches was disturbed; the value is three to
+five times s₀."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchNoise:
-    """Says how much launches of one setting differ."""
+    """Noise of launches: how much launches of the same setting differ."""
 
     squares: float = 0.0
     """SS: sum of the squared deviations of ln t from the mean of the same setting and cell, averaged over
     cells. A cell is a collective with a communicator size, a message size and a per-size choice."""
     repeats: int = 0
-    """ν: number of launches minus number of settings, counted over the settings launched more than once."""
+    """ν: number of launches minus number of settings, counted over the settings that were launched more than
+    once."""
     of_slots: Mapping[Slot, float] = field(default_factory=dict, compare=False)
-    """SS of each slot (collective, communicator size, message size) by itself: launches that differ by 12 %
-    at 8 B may differ by 1 % at 512 KiB."""
+    """SS of each slot (collective, communicator size, message size). Slots differ: launches may differ by 12
+    % at 8 B and by 1 % at 512 KiB."""
 
     @property
     def sd(self) -> float:
-        """Return the standard deviation of ln t of one launch, over all slots."""
+        """Return the standard deviation of ln t of a launch, over all slots."""
         return self._sd(self.squares)
 
     def sds(self, slots: Iterable[Slot]) -> NDArray[np.float64]:
-        """Return the standard deviation of ln t of one launch in each of some slots, ``(n_slots,)``."""
+        """Return the standard deviation of ln t of a launch in each of the given slots, ``(n_slots,)``."""
         return np.array([self._sd(self.of_slots.get(slot, self.squares)) for slot in slots])
 
     def _sd(self, squares: float) -> float:
-        """Return the estimated standard deviation s̃ of one launch, given the sum of squares SS."""
+        """Return s̃, the estimated standard deviation of a launch, for a sum of squares SS."""
         return math.sqrt((FREEDOM * LAUNCH_SPREAD.usual_sd**2 + squares) / self.freedom)
 
     @property
@@ -66,9 +68,9 @@ class LaunchNoise:
 def usual_variance(squares: NDArray[np.float64], freedom: NDArray[np.int_]) -> float:
     """Return the variance of a launch that is usual among k settings; 0 if no setting was repeated.
 
-    It is the pooled variance, but no more than the median over the settings, so that one unusual setting
-    whose launches differ very much does not raise it. In the median each setting has the weight of its
-    degrees of freedom ν, and its variance is estimated as SS / median(χ²_ν).
+    It is the pooled variance, but at most the median over the settings, so that a single setting whose
+    launches differ very much does not raise it. The median weights each setting by its degrees of freedom ν,
+    and estimates the variance of a setting as SS / median(χ²_ν).
 
     Args:
         squares: Sums of squared deviations of each setting's launches from their mean, shape ``(k,)``.
@@ -84,7 +86,7 @@ def usual_variance(squares: NDArray[np.float64], freedom: NDArray[np.int_]) -> f
 
 
 def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
-    """Estimate the noise from all settings that were launched more than once, the baseline included."""
+    """Estimate the noise of launches from all settings launched more than once, including the baseline."""
     squares: list[float] = []
     freedom: list[int] = []
     of_slots: dict[Slot, list[tuple[float, int]]] = defaultdict(list)
@@ -110,7 +112,7 @@ def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:
 
 
 def two_that_differ(launches: Iterable[Observation]) -> bool:
-    """Return whether a setting was launched twice with results so different that a third launch is needed."""
+    """Return whether a setting was launched twice with results so different that it needs a third launch."""
     noise = launch_noise(launches)
     return noise.repeats == 1 and math.sqrt(2 * noise.squares) > _DISTURBED
 
@@ -120,9 +122,9 @@ def repeated(
 ) -> Iterator[tuple[list[int], NDArray[np.float64], list[Cell]]]:
     """Yield (launches, times, cells) for each setting that was launched more than once.
 
-    The launches are indices into ``observations``. The times are logarithms, ``(n_launches, n_cells)``. The
-    cells (collective, communicator size, message size, choice) are those that all launches of the setting
-    measured.
+    ``launches`` contains indices into ``observations``. ``times`` contains logarithms of times,
+    ``(n_launches, n_cells)``. ``cells`` contains the cells (collective, communicator size, message size,
+    choice) that all launches of the setting measured.
     """
     groups: dict[tuple[Subject, Point], dict[int, dict[Cell, float]]] = defaultdict(dict)
     for i, observation in enumerate(observations):
@@ -138,12 +140,13 @@ def repeated(
 
 
 def optimism(space: Space, launches: Iterable[Observation]) -> Mapping[Slot, float]:
-    """Return for each slot by how much the best choice of a launch looks faster than it really is, in ln t.
+    """Return for each slot, in ln t, by how much the best choice of a launch looks faster than it really is.
 
-    The best of several equally good choices is mostly the luckiest (the winner's curse). Each choice has a
-    weight w = exp(−δ² / 4τ²), the likelihood that only noise separates it from the best one, where δ is its
-    distance to the best one in ln t and τ is the noise of a single choice's time. The optimism of a launch is
-    the weighted mean of δ, and the result is the mean over all launches that measured choices in the slot.
+    The best of several equally good choices is mostly the luckiest (the winner's curse). Let δ be the
+    difference between a choice and the best choice in ln t, and τ the noise of a single choice's time. Each
+    choice has the weight w = exp(−δ² / 4τ²), the likelihood that only noise separates it from the best
+    choice. The optimism of a launch is the weighted mean of δ, and the result is the mean over all launches
+    that measured choices in the slot.
     """
     observations = tuple(launches)
     noise = _cell_noise(observations)
@@ -156,7 +159,7 @@ def optimism(space: Space, launches: Iterable[Observation]) -> Mapping[Slot, flo
 
 @remembered
 def _gaps(space: Space, observation: Observation) -> Mapping[Slot, NDArray[np.float64]]:
-    """Return for each slot the differences of ln t between each choice and the best one, ``(n_choices,)``."""
+    """Return for each slot the difference of ln t between each choice and the best one, ``(n_choices,)``."""
     logs = {
         slot: np.log([winner.median_s for winner in choices.values()])
         for slot, choices in alternatives(space, [observation]).items()
@@ -165,7 +168,7 @@ def _gaps(space: Space, observation: Observation) -> Mapping[Slot, NDArray[np.fl
 
 
 def _cell_noise(launches: Iterable[Observation]) -> float:
-    """Return τ, the standard deviation of a cell's ln t without the means of launch and setting."""
+    """Return τ: the standard deviation of a cell's ln t around the means of its launch and its setting."""
     squares: list[float] = []
     freedom: list[int] = []
     for _, logs, _ in repeated(launches):

@@ -1,8 +1,8 @@
-"""The per-size rules of one job-wide setting: few rules, which begin where the curves of choices cross.
+"""Per-size rules of one job-wide setting: few rules, with boundaries where the curves of choices cross.
 
 Place in the flow of ``autotune/__init__.py``: step 10, recommend.
 
-A rule selects a choice, such as an algorithm, from a message size on.
+A rule selects a choice (values of the per-size parameters, such as an algorithm) from a message size on.
 
 Notation: within one table (a collective on one communicator size) the measured sizes are ``x_1 < … < x_m``.
 ``t_k(x_j)`` is the time of choice ``k`` at the size ``x_j``, and ``s_k`` its standard error. The *loss* of a
@@ -21,25 +21,25 @@ from autotune.history.trial import Rule
 from autotune.space import Point
 
 _WORTH = 0.01
-"""Smallest gain that justifies a rule, as a logarithm of the ratio of times."""
-Choices = Mapping[Point, Winner]  # Maps each per-size choice of one slot to its time.
+"""Smallest gain, as a logarithm of the ratio of times, for which a rule is worthwhile."""
+Choices = Mapping[Point, Winner]  # Maps each per-size choice in one slot to its time.
 
 
 @dataclass(frozen=True, slots=True)
 class _Path:
     """An assignment of choices to the first sizes of a table, with its cost."""
 
-    excess: float  # Sum of the parts of the losses that exceed noise.
+    excess: float  # Sum of those parts of the losses that exceed noise.
     loss: float  # Sum of the measured losses.
     choices: tuple[Point, ...]  # The choice for each size so far.
 
     @property
     def cost(self) -> tuple[float, float]:
-        """Return the pair by which assignments are compared: the excess, then the loss."""
+        """Return the pair of numbers by which assignments are compared: the excess, then the loss."""
         return self.excess, self.loss
 
     def extended(self, excess: float, loss: float, choice: Point) -> "_Path":
-        """Return this assignment with a choice for one more size, and the losses of this choice."""
+        """Return this assignment extended by a choice for the next size, with the losses of this choice."""
         return _Path(self.excess + excess, self.loss + loss, (*self.choices, choice))
 
 
@@ -50,30 +50,33 @@ def rules_of(
     one_row: Collection[str] = (),
     says: Callable[[Point], bool] = bool,
 ) -> tuple[Rule, ...]:
-    """Return the fewest rules that keep almost the whole gain, with boundaries where the curves cross.
+    """Return the fewest rules that preserve almost all of the gain, with boundaries where the curves cross.
 
-    For each table the numbers of rules 1, 2, … are tried. For each number, dynamic programming finds the
-    assignment of choices with the smallest sum of losses beyond noise and, among equals, the smallest sum of
-    losses. The first number whose sum of losses beyond noise is at most (1 − keep) · Σ ln(baseline / best) is
-    used. Only the part of a loss that exceeds 1.96 · sqrt(s_k² + s_best²), with relative standard errors, is
-    beyond noise. So a size whose best choice is within noise of that of its neighbours gets no rule of its
-    own. The stack's own choice, for which ``says`` is False, counts as 1 % faster than measured: a rule that
-    gains less is not worthwhile, and if another component runs the calls, no rule has an effect.
+    For each table the numbers of rules 1, 2, … are tried in turn. For each number, dynamic programming finds
+    the assignment of choices with the smallest sum of losses beyond noise and, among equals, the smallest sum
+    of losses. The first number is used with which the sum of losses beyond noise is at most (1 − keep) · Σ
+    ln(baseline / best). The part of a loss beyond noise is the part that exceeds 1.96 · sqrt(s_k² + s_best²),
+    with relative standard errors. So a size gets no rule of its own if the choice of its neighbours is within
+    noise of its best choice. The stack's own choice, for which ``says`` returns False, counts as 1 % faster
+    than measured: a rule that gains less is not worthwhile, and rules have no effect at all if another
+    component runs the calls.
 
-    The last row of a table has the empty choice, which leaves larger messages to the library: the
-    measurements are no evidence for them (see ``history.lookup``).
+    The last row of a table has the empty choice, which leaves larger messages to the library, because the
+    measurements say nothing about them (see ``history.lookup``).
 
     Args:
         curves: The times of every per-size choice of the setting in each slot.
-        baseline: Times of the stack's own defaults; None: no gain is known, so rules only smooth noise.
+        baseline: Times of the stack's own defaults. If it is None, no gain is known, and rules only smooth
+            noise.
         keep: Share of the gain that the rules have to preserve.
-        one_row: Collectives whose rules files have a single row, or a mapping from collectives to their
-            number of rows. Their tables have no last row with the empty choice.
-        says: Function that returns whether a choice sets anything, so that it is not the stack's own.
+        one_row: Collectives whose files of rules have a single row, or a mapping from collectives to their
+            number of rows. The tables of these collectives have no last row with the empty choice.
+        says: Function that returns whether a choice sets any value; otherwise it is the stack's own choice.
     """
     tables: dict[tuple[str, int], dict[int, Choices]] = defaultdict(dict)
     for (collective, comm_size, message_bytes), choices in sorted(curves.items()):
-        if collective not in PATTERNS:  # Rules have no effect on patterns, which are not collectives.
+        # Rules have no effect on communication patterns, which are not collectives.
+        if collective not in PATTERNS:
             tables[collective, comm_size][message_bytes] = choices
     rules: list[Rule] = []
     for (collective, comm_size), by_size in sorted(tables.items()):
@@ -106,11 +109,11 @@ def rules_of(
 def crossing(
     low_bytes: int, high_bytes: int, at_low: Choices, at_high: Choices, lower: Point, upper: Point
 ) -> int:
-    """Return the first message size between two measured ones from which ``upper`` is the better choice.
+    """Return the smallest message size, between two measured sizes, at which ``upper`` is the better choice.
 
-    ``lower`` is the choice at ``low_bytes`` and ``upper`` that at ``high_bytes``. If one of these choices was
-    not measured at both sizes, the result is ``high_bytes``, the first size at which ``upper`` was measured
-    to be better.
+    ``lower`` is the best choice at ``low_bytes``, and ``upper`` the best choice at ``high_bytes``. If one of
+    these choices was not measured at both sizes, the result is ``high_bytes``, because only there a
+    measurement shows that ``upper`` is better.
     """
     complete = all(choice in curve for choice in (lower, upper) for curve in (at_low, at_high))
     if not complete or low_bytes < 1:
@@ -127,11 +130,11 @@ def crossing(
 def _assign(
     sizes: Sequence[Choices], allowance: float, max_rules: int, says: Callable[[Point], bool]
 ) -> tuple[Point, ...]:
-    """Return a choice for each size, by the fewest rules whose loss beyond noise is within the allowance.
+    """Return a choice for each size, using the fewest rules whose loss beyond noise is within the allowance.
 
-    If no number of rules up to ``max_rules`` is within the allowance, the assignment with the smallest loss
-    is returned. If no assignment is possible, because no choice was measured at all sizes, the choices are
-    empty, which leaves all sizes to the library.
+    If even ``max_rules`` rules exceed the allowance, the assignment with the smallest loss is returned. If no
+    assignment is possible, because no choice was measured at all sizes, all choices are empty, which leaves
+    all sizes to the library.
     """
     by_changes: dict[int, dict[Point, _Path]] = {}
     for j, choices in enumerate(sizes):
@@ -144,8 +147,8 @@ def _assign(
             for changes, paths in by_changes.items():
                 if choice in paths:
                     _improve(following[changes], paths[choice].extended(*cost, choice))
-                # A rule may begin here after the cheapest assignment so far. If this one already ends in the
-                # same choice, extending it without a new rule costs less.
+                # A new rule with this choice may follow the cheapest assignment so far. If that assignment
+                # already ends in the same choice, extending it without a new rule costs less.
                 cheapest = min(paths.values(), key=lambda p: p.cost)
                 if cheapest.choices[-1] != choice:
                     _improve(following[changes + 1], cheapest.extended(*cost, choice))
@@ -159,16 +162,16 @@ def _assign(
 
 
 def _improve(paths: dict[Point, _Path], path: _Path) -> None:
-    """Store an assignment under its last choice, unless the one that is already stored there is cheaper."""
+    """Store an assignment under its last choice, unless a cheaper one is already stored there."""
     rival = paths.get(path.choices[-1])
     if rival is None or path.cost < rival.cost:
         paths[path.choices[-1]] = path
 
 
 def _costs(winner: Winner, best: Winner, bonus: float) -> tuple[float, float]:
-    """Return the part of a choice's loss that exceeds noise, and the measured loss, both less ``bonus``."""
+    """Return the part of a choice's loss that exceeds noise, and the whole loss, both less ``bonus``."""
     loss = math.log(winner.median_s / best.median_s) - bonus
-    # A single sample (as in a recorded table) says nothing about noise: then the whole difference counts as
+    # A single sample (as in a recorded table) says nothing about noise, so the whole difference counts as
     # loss.
     single = winner.n == 1 or best.n == 1
     spread = 0.0 if single else math.hypot(winner.sem_s / winner.median_s, best.sem_s / best.median_s)
@@ -176,5 +179,4 @@ def _costs(winner: Winner, best: Winner, bonus: float) -> tuple[float, float]:
 
 
 def _best(choices: Choices) -> Winner:
-    """Return the fastest choice of a slot."""
     return min(choices.values(), key=lambda w: w.median_s)

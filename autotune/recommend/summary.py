@@ -1,9 +1,9 @@
-"""The summary of a campaign, launch by launch, for the console and the report.
+"""Summarise a campaign, launch by launch, for the console and the report.
 
 Place in the flow of ``autotune/__init__.py``: between steps 10, recommend, and 12, export.
 
-Notation: a *step* is one launch with the state of the campaign after it. *Best so far* means the best score
-in each objective of the settings that were searched; the stack's own defaults are not among them.
+Notation: a *step* is one launch together with the state of the campaign after it. *Best so far* means the
+best score in each objective among the settings of the search; the stack's own defaults are not included.
 """
 
 import math
@@ -21,26 +21,27 @@ from autotune.space import Point, Space
 class Step:
     """One launch of a campaign with the state of the campaign after it."""
 
-    observation: Observation  # The result of the launch.
-    scores: tuple[Score, ...] | None  # Scores of this launch alone; None if it did not measure all slots.
+    observation: Observation
+    scores: tuple[Score, ...] | None
+    """Scores of this launch alone; None if the launch did not measure all slots."""
     best: tuple[Score, ...] | None
-    """Score of the best setting so far in each objective, from all of the setting's launches together; None
-    until a setting was measured in all slots."""
+    """Best score so far in each objective, where the score of a setting follows from all of its launches
+    together; None until a setting was measured in all slots."""
     baseline: tuple[Score, ...] | None
-    """Scores of the stack's own defaults, from all their launches so far; None until they were measured in
-    all slots."""
+    """Scores of the stack's own defaults, from all launches of the defaults so far; None until they were
+    measured in all slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeRow:
-    """The per-size choice of a recommendation at one measured size, and its gain."""
+    """Choice of a recommendation at one measured size, with its gain."""
 
-    gain: Gain  # Comparison of the default with the recommendation.
-    choice: Point  # The per-size values that the recommendation sets at this size.
+    gain: Gain  # Times of the default and the recommendation.
+    choice: Point  # Per-size values that the recommendation sets at this size.
 
 
 class Tally:
-    """Keeps a summary of a campaign, launch by launch."""
+    """The summary of a campaign, to which launches are added one by one."""
 
     def __init__(self, objectives: Sequence[Objective], space: Space) -> None:
         self._objectives = tuple(objectives)
@@ -51,7 +52,7 @@ class Tally:
         self._baseline: tuple[Score, ...] | None = None
 
     def add(self, observation: Observation) -> Step:
-        """Add one more launch to the summary, and return the state of the campaign after it."""
+        """Add a launch to the summary, and return it with the state of the campaign after it."""
         launch_scores = None
         if observation.ok:
             subject = observation.trial.subject
@@ -70,7 +71,7 @@ class Tally:
         return scores(self._objectives, self._space, observations, tuple(sorted(self._slots)))
 
     def _better(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
-        """Return for each objective the better one of a setting's score and the best score so far."""
+        """Return for each objective the better of two scores: the given score and the best score so far."""
         if self._best is None:
             return scores
         return tuple(
@@ -80,21 +81,21 @@ class Tally:
 
 
 def steps(objectives: Sequence[Objective], space: Space, launches: Iterable[Observation]) -> tuple[Step, ...]:
-    """Return every launch with the best scores so far, in the order of the launches."""
+    """Return a step for each launch, in the order of the launches."""
     tally = Tally(objectives, space)
     return tuple(tally.add(observation) for observation in launches)
 
 
 def size_rows(recommendation: Recommendation) -> tuple[SizeRow, ...]:
-    """Return the per-size choices and their gains at the measured sizes, in the order of the gains."""
+    """Return the choice and the gain at each measured size, in the order of the gains."""
     return tuple(SizeRow(gain, choice_at(recommendation.rules, gain.slot)) for gain in recommendation.gains)
 
 
 def speedup_interval(recommendation: Recommendation) -> tuple[float, float]:
     """Return the ends of an interval of about 95 % for the geometric mean of the speed-ups.
 
-    The interval is that of pairs of fresh launches if there are any. Else it follows from the standard errors
-    of all gains; both ends are NaN if there are no gains.
+    If there are pairs of fresh launches, the interval is theirs. Otherwise it follows from the standard
+    errors of all gains; both ends are NaN if there are no gains.
     """
     if recommendation.average is not None:
         return recommendation.average[1:]
@@ -106,5 +107,5 @@ def speedup_interval(recommendation: Recommendation) -> tuple[float, float]:
 
 
 def ratio_to(objective: Objective, score: Score, reference: Score) -> float:
-    """Return how many times better a score is than a reference; a ratio below one means worse."""
+    """Return by what factor a score is better than a reference; a factor below one means worse."""
     return score.value / reference.value if objective.maximise else reference.value / score.value

@@ -1,11 +1,11 @@
-"""A map of the fastest per-size choice over message sizes and communicator sizes; for the report.
+"""Map the fastest per-size choice over message sizes and communicator sizes, for the report.
 
 Place in the flow of ``autotune/__init__.py``: after step 10, recommend.
 
-It uses the launches of one job-wide setting, and compares all choices that were measured in each slot
-(collective, communicator size, message size). A *tie* is a slot whose winner is not significantly faster than
-the next best choice: their times, compared within the launches that measured both, differ by less than 1.96
-standard errors.
+The map uses the launches of one job-wide setting, and compares all choices that were measured in each slot
+(collective, communicator size, message size). A slot is a *tie* if its winner is not significantly faster
+than the next best choice: their times, compared within the launches that measured both, differ by less than
+1.96 standard errors.
 """
 
 import math
@@ -36,15 +36,18 @@ class SlotWinner:
     """The fastest choice in one slot of the map."""
 
     slot: Slot  # Collective, communicator size and message size.
-    choice: Point  # The per-size values of the fastest choice; empty: the stack's own choice.
-    rivals: tuple[Point, ...]  # Choices that are not significantly slower than the winner, the best first.
-    behind: float  # Time of the next best choice divided by that of the winner; NaN if there is no other.
+    choice: Point  # Per-size values of the fastest choice; empty if it is the stack's own choice.
+    rivals: tuple[Point, ...]
+    """Choices that are not significantly slower than the fastest one, the best first."""
+    behind: float
+    """Time of the next best choice divided by that of the fastest choice; NaN if there is no other choice."""
     gain: Gain | None
-    """Comparison of the stack's defaults with the winner, from the search; None if they were not measured."""
+    """Times of the stack's defaults and of the fastest choice, from the search; None if the defaults were not
+    measured."""
 
     @property
     def tied(self) -> bool:
-        """Return whether another choice may be as fast."""
+        """Return whether another choice may be as fast as the winner."""
         return bool(self.rivals)
 
 
@@ -55,9 +58,9 @@ def winners(
     candidates: Sequence[Candidate],
     recommendation: Recommendation | None,
 ) -> tuple[SlotWinner, ...]:
-    """Return the map of the recommended setting if the search measured it, else that of the best candidate.
+    """Return the map of the recommended setting or, if the search did not measure it, of the best candidate.
 
-    The map is empty if no slot has two choices. A recommendation of None means that there is none yet.
+    The map is empty if no slot has two choices. ``recommendation`` is None if there is none yet.
     """
     groups = by_setting(space, history.sweeps)
     points = [recommendation.point] if recommendation else []
@@ -84,7 +87,7 @@ def winners(
 
 
 def _by_launch(space: Space, group: Iterable[Observation]) -> dict[tuple[Slot, Point], dict[int, Estimate]]:
-    """Map (slot, choice) and the number of a launch to the estimated time, for a group of launches."""
+    """Map (slot, choice) to the estimated time in each launch, by the number of the launch."""
     estimates: dict[tuple[Slot, Point], dict[int, Estimate]] = defaultdict(dict)
     for observation in group:
         for slot, choice, estimate in choices_of(space, observation):
@@ -93,7 +96,10 @@ def _by_launch(space: Space, group: Iterable[Observation]) -> dict[tuple[Slot, P
 
 
 def _slower(first: Mapping[int, Estimate], second: Mapping[int, Estimate]) -> bool:
-    """Return whether the second choice is significantly slower, within the same launches if any."""
+    """Return whether the second choice is significantly slower than the first.
+
+    Times within the same launches are compared if there are such launches.
+    """
     common = sorted(first.keys() & second.keys())
     pairs: Sequence[tuple[Estimate, Estimate]] = [(first[n], second[n]) for n in common]
     if not pairs:

@@ -1,8 +1,8 @@
 """The scenario: what the user asks a campaign to do, as a frozen dataclass (step 1 of the data flow).
 
-Modules that use a scenario need neither Hydra nor OmegaConf. Every key has its default and its documentation
-in ``conf/config.yaml`` and in the groups next to it, nowhere else. The dataclasses below define the types;
-``scenario_of`` checks a configuration that was composed from these files against them.
+Modules that use a scenario need neither Hydra nor OmegaConf. The default and the documentation of each key
+are in ``conf/config.yaml`` and in the groups next to it, nowhere else. The dataclasses define the types;
+``scenario_of`` checks a configuration that was composed from these files against the types.
 """
 
 import re
@@ -26,13 +26,14 @@ from autotune.space import size_in_bytes
 from autotune.structure import Document, plain
 
 CHANGEABLE = ("budget", "verify", "export", "campaign", "stop", "confirm", "launch", "warm_start", "proposer")
-"""Sections that may differ when a campaign is continued, since they do not change what a launch measures."""
+"""Sections that may change when a campaign is continued, because they do not change what a launch
+measures."""
 COMMUTATIVE = "commutative"
-"""Value of ``operations`` which states that all reductions in the users' programs are commutative."""
+"""Value of ``operations`` that states that all reductions in the users' programs are commutative."""
 NO_STARTS = 1.0
-"""Value of ``verify.max_failures`` with which no launches are made just to find out whether they fail."""
+"""Value of ``verify.max_failures`` with which no launches are made only to find out whether they fail."""
 STACKS = ("openmpi5", "openmpi4", "mpich", "intelmpi")
-"""MPI implementations that a scenario can ask for, some with their major version."""
+"""MPI implementations that a scenario can ask for, in part with their major version."""
 PATHS = (
     *("campaign.dir", "cluster.hostfile", "discover.space", "mpi.mpirun"),
     *("objective.weights", "space", "warm_start"),
@@ -44,18 +45,19 @@ _RANGES: Mapping[str, float] = {
     **dict.fromkeys(("confirm.share", "discover.share", "discover.rate"), 1),
 }
 """Maps each key whose value must be at least 0 to its largest allowed value."""
-LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"  # Largest message size in bytes, and the same in words.
+LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"
+"""Largest message size in bytes, and the same size as users write it."""
 _POSITIVE = {"budget": ("launches", "total_launches", "seconds", "total_seconds", "node_hours"),
              "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
              "launch": ("timeout_s", "first_node"),
              "discover": ("launches", "seconds", "probe_s", "levels", "rounds"),
 }  # fmt: skip
-"""Maps a section to its keys whose values must be above zero, if they are set."""
+"""Maps each section to its keys whose values have to be above zero, if they are set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Everything that the user asked one campaign to do; the keys are documented in ``conf/config.yaml``."""
+    """The user's request for one campaign; the keys are documented in ``conf/config.yaml``."""
 
     name: str
     collective: tuple[str, ...]
@@ -133,7 +135,7 @@ class Scenario:
 
     @property
     def title(self) -> str:
-        """The name of the scenario, with its collectives added if the name mentions other collectives."""
+        """The name of the scenario; its collectives are added if the name mentions other collectives."""
         mentioned = {name for name in MEASURED if re.search(rf"(?<![a-z]){name}(?![a-z])", self.name)}
         if not mentioned or mentioned >= set(self.collective):
             return self.name
@@ -148,15 +150,15 @@ class Scenario:
 
     @property
     def loop(self) -> str:
-        """The order of timed calls: ``interleaved`` (settings alternate) or ``tight`` (one after the other).
+        """The order of timed calls: ``interleaved`` (settings alternate) or ``tight`` (calls back to back).
 
-        The probe refuses other values.
+        The probe raises an error for other values.
         """
         return str(self.probe.options.get("loop", "interleaved"))
 
     @property
     def other_loop(self) -> str:
-        """The second order in which the verification also times calls; empty if it uses only ``loop``."""
+        """The second order in which the verification also times calls; empty if there is only ``loop``."""
         is_measured = self.verify.other_loop != "ignored" and self.probe.sync == "barrier"
         return ("tight" if self.loop == "interleaved" else "interleaved") if is_measured else ""
 
@@ -167,11 +169,11 @@ class Scenario:
 
     @property
     def alone(self) -> "Scenario":
-        """The same scenario on the first available nodes instead of those from ``launch.first_node`` on."""
+        """The same scenario on the first available nodes, not on those from ``launch.first_node`` on."""
         return replace(self, launch=replace(self.launch, first_node=None))
 
     def program(self) -> sections.Program:
-        """Return ``probe.options`` of ``probe=command``: the program to run and how to pass it parameters.
+        """Return ``probe.options`` of ``probe=command``: the program, and how parameters are passed to it.
 
         Raises:
             ScenarioError: a key is unknown, or a value is not allowed.
@@ -190,10 +192,10 @@ class Scenario:
         return options
 
     def judged(self) -> tuple[Objective, ...]:
-        """Return the objectives for comparing settings: those that apply to some measured message size.
+        """Return the objectives that compare settings: those that apply to some measured message size.
 
         Raises:
-            ScenarioError: none of the objectives applies to any of the sizes.
+            ScenarioError: none of the objectives applies to any measured message size.
         """
         if self.responses:
             return tuple(Objective(name, goal=str(goal)) for name, goal in self.responses.items())
@@ -216,7 +218,7 @@ class Scenario:
 
 @cache
 def defaults() -> Mapping[str, Any]:
-    """Return every key with its default, as in ``conf/config.yaml`` and the groups that it names."""
+    """Return all keys with their defaults, as in ``conf/config.yaml`` and the groups that it names."""
     document: dict[str, Any] = yaml.safe_load(conf_text("config"))
     choices = [entry for entry in document.pop("defaults") if isinstance(entry, dict)]
     for group, option in (pair for entry in choices for pair in entry.items()):
@@ -228,7 +230,7 @@ def defaults() -> Mapping[str, Any]:
 def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     """Return the scenario that a composed configuration describes.
 
-    Keys that are missing in a section of the configuration have their defaults.
+    Keys that are missing in a section of the configuration get their defaults.
 
     Args:
         document: The configuration.
@@ -253,25 +255,26 @@ def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     for pattern in patterns:
         _among("pattern", pattern, PATTERNS)
     if patterns and isinstance(collectives := settings.get("collective") or (), (list, tuple)):
-        settings["collective"] = [*collectives, *patterns]  # both are measured and compared in the same way
+        # both kinds are measured and compared in the same way
+        settings["collective"] = [*collectives, *patterns]
     return Document("the scenario", ScenarioError).structured(Scenario, settings)
 
 
 def completed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with its missing keys, also those of its sections, set to their defaults."""
+    """Return a configuration in which all missing keys, also those in its sections, have their defaults."""
     return _over(defaults(), document)
 
 
 def restored(document: Mapping[str, Any]) -> Scenario:
-    """Return the scenario in a campaign's journal, as ``structure.plain`` wrote it.
+    """Return the scenario in a campaign's journal, which ``structure.plain`` wrote.
 
-    Keys that this version has and the journal has not get their defaults.
+    Keys of this version that the journal does not contain get their defaults.
 
     Raises:
         ScenarioError: the journal has values that this version does not allow.
     """
     today = plain(scenario_of({**defaults(), "campaign": {"dir": "", "fresh": False, "notify": []}}, ""))
-    today["verify"]["max_failures"] = NO_STARTS  # earlier versions made no launches just for failures
+    today["verify"]["max_failures"] = NO_STARTS  # earlier versions made no launches only to find failures
     journal = Document("the scenario", ScenarioError, own=True, newer=True)
     return journal.structured(Scenario, _over(today, document))
 
@@ -287,11 +290,11 @@ def _over(base: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any
 def sizes_of(declared: Any) -> list[int]:
     """Return message sizes in bytes, sorted, from a list or a range.
 
-    A list is ``[8, 1k, 1M]``. In a range, ``8..1M`` or ``8..1M*4``, each size is the previous size times a
-    factor, which is 2 if none is given.
+    An example of a list is ``[8, 1k, 1M]``. In a range, such as ``8..1M`` or ``8..1M*4``, each size is the
+    size before it times a factor, which is 2 if the range contains no factor.
 
     Raises:
-        ScenarioError: an entry is not a size, or there is no size at all.
+        ScenarioError: an entry is not a size, or there are no sizes.
     """
     if isinstance(declared, str) and ".." in declared:
         match = re.fullmatch(r"\s*(\S+?)\.\.([^*\s]+)(?:\*(\d{1,15}))?\s*", declared)

@@ -1,6 +1,7 @@
-"""Regular expressions that users write, matched by RE2 in a time linear in the length of the text.
+"""Regular expressions that users write; RE2 matches them in a time that is linear in the length of the text.
 
-Python's own module ``re`` backtracks: ``(a+)+$x`` takes 2ⁿ steps on n characters, which no signal interrupts.
+Python's own module ``re`` backtracks: ``(a+)+$x`` takes 2ⁿ steps on n characters, and no signal can interrupt
+them.
 """
 
 from collections.abc import Iterator
@@ -10,9 +11,9 @@ import re2
 from autotune.errors import UserError
 
 _MOST_STEPS = 1_000
-"""Largest number of steps of a compiled pattern; a step takes at most some 20 ns for each byte of text.
+"""Largest number of steps of a compiled pattern; each step takes at most about 20 ns for each byte of text.
 
-The pattern ``took ([0-9.]+) s`` has 16 steps."""
+For comparison, the pattern ``took ([0-9.]+) s`` has 16 steps."""
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False  # the exception contains the message
 
@@ -21,12 +22,13 @@ def check_pattern(pattern: str, setting: str, raised: type[UserError] = UserErro
     """Raise an error unless a text is a valid regular expression with exactly one group.
 
     Args:
-        pattern: The text.
-        setting: Name of the setting that has this value, for the message.
+        pattern: The regular expression.
+        setting: Name of the setting with this value, for the message.
         raised: Class of the error.
 
     Raises:
-        UserError: ``raised``: the text is no regular expression, is too large, or does not have one group.
+        UserError: an error of the class ``raised``: the text is not a regular expression, is too large, or
+            does not have exactly one group.
     """
     assignment = f"{setting}={pattern!r}"
     hint = "the syntax is RE2's: there are no back-references and no look-around"
@@ -43,10 +45,10 @@ def check_pattern(pattern: str, setting: str, raised: type[UserError] = UserErro
 
 
 def found(pattern: str, text: str) -> Iterator[str]:
-    """Yield what the group of a regular expression matches, for each match in the order of the text.
+    """Yield the text that the group of a regular expression matches, for each match in order.
 
-    The expression must have passed ``check_pattern``. In RE2 ``$`` matches only at the very end of the text.
-    So if nothing matches, the text is searched once more without its last line end.
+    The expression must have passed ``check_pattern``. In RE2 ``$`` matches only at the very end of a text. So
+    if nothing matches, the text is searched again without its last line end.
     """
     compiled = re2.compile(pattern, _OPTIONS)
     matches = compiled.finditer(text) if compiled.search(text) else compiled.finditer(text.removesuffix("\n"))

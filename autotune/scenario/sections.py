@@ -1,4 +1,4 @@
-"""The types of a scenario's sections (step 1 of the data flow: the user's request).
+"""Types of a scenario's sections (step 1 of the data flow: the user's request).
 
 ``conf/config.yaml`` and the groups next to it document each key.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """On how many nodes and ranks launches run, and on which nodes."""
+    """Number of nodes and ranks of the launches, and the nodes that they use."""
 
     nodes: int
     ppn: int | None
@@ -23,7 +23,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Mpi:
-    """Which MPI is used, and the settings that every launch has, including those of the baseline."""
+    """The MPI that is used, and settings that all launches have, including those of the baseline."""
 
     stack: str
     origin: str = field(metadata={"key": "from"})
@@ -34,7 +34,7 @@ class Mpi:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The range of message sizes, in bytes, for which one objective counts."""
+    """Range of message sizes, in bytes, for which one objective counts."""
 
     min_bytes: int
     max_bytes: int | None
@@ -42,7 +42,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """The range of message sizes of each objective, and a profile with the weights of sizes."""
+    """Range of message sizes for each objective, and a profile with weights of sizes."""
 
     latency: Limits
     bandwidth: Limits
@@ -54,10 +54,10 @@ class Weighing:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of a campaign's launches and time.
+    """Limits of the launches and the time of a campaign.
 
-    ``launches`` and ``seconds`` exclude the discovery of knobs before the search and the verification of
-    settings after it.
+    ``launches`` and ``seconds`` do not include the discovery of knobs before the search and the verification
+    of settings after the search.
     """
 
     launches: int
@@ -70,14 +70,14 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """How often the MPI's defaults are measured."""
+    """Number of measurements of the MPI's defaults."""
 
     launches: int
 
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """Options of the screening: a Plackett–Burman design that finds the parameters with an effect."""
+    """Options of the screening, a Plackett–Burman design that finds the parameters with an effect."""
 
     enabled: bool
     runs: int
@@ -88,7 +88,7 @@ class Screening:
 
 @dataclass(frozen=True, slots=True)
 class Discover:
-    """Options of the discovery, which (``space=discover``) finds the knobs that matter before the search."""
+    """Options of the discovery (``space=discover``), which finds the knobs that matter before the search."""
 
     space: str
     launches: int
@@ -111,14 +111,14 @@ class ProposerChoice:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When the search ends before its budget is used up."""
+    """Conditions under which the search ends before its budget is used up."""
 
     min_gain: float
 
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Options of the end of the search, in which its best settings are launched again."""
+    """Options of the end of the search, when its best settings are launched again."""
 
     share: float
 
@@ -155,26 +155,27 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The program that ``probe=command`` runs; its keys are those of ``probe.options``."""
+    """The program that ``probe=command`` runs; the fields are the keys of ``probe.options``."""
 
-    run: tuple[str, ...]  # Words of the program's command; no shell interprets them.
+    run: tuple[str, ...]  # Words of the program's command; they are not interpreted by a shell.
     way: str = field(default="arguments", metadata={"key": "pass"})
     """How parameters are passed to the program: ``arguments``, ``environment`` or ``template``."""
     answer: str = "json"
-    """Form of the program's results: ``json`` or ``patterns``.
+    """Form in which the program gives its results: ``json`` or ``patterns``.
 
-    ``json`` is an object on the last line of the output or in ``file``. ``patterns`` are regular expressions
-    that find the results in the text."""
+    ``json`` means an object on the last line of the output or in ``file``. ``patterns`` means that regular
+    expressions find the results in the text."""
     file: str | None = None
-    """Path of the file with the results; ``{directory}`` in it is replaced by the folder of the launch.
+    """Path of the file with the results, in which ``{directory}`` is replaced by the folder of the launch.
 
-    None: the results are on standard output."""
-    patterns: Mapping[str, str] = field(default_factory=dict)  # Response → regular expression with one group.
+    None means that the results are on standard output."""
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    """Maps the name of each response to a regular expression with one group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Options of a launch: one run of ``mpirun`` or ``srun``."""
+    """Options of a launch, which is one run of ``mpirun`` or ``srun``."""
 
     timeout_s: float | None
     queue_timeout_s: float
@@ -185,7 +186,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class CampaignPlace:
-    """The campaign's directory, whether to start it afresh, and whom to notify."""
+    """The directory of the campaign, whether to start it afresh, and whom to notify."""
 
     dir: str
     fresh: bool

@@ -1,4 +1,4 @@
-"""The request of ``conf=site``: which jobs of a site to tune, and the memory that their MPI calls need."""
+"""The request of ``conf=site``: the jobs of a site to tune, and the memory that their MPI calls need."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
@@ -6,32 +6,36 @@ from dataclasses import dataclass, field, fields
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern, Size
 from autotune.errors import ScenarioError, allowed
 
-Job = tuple[int, int]  # (nodes, ranks on each node).
-Slot = tuple[str, int, int, int]  # (collective, nodes, ranks on each node, message size in bytes).
+Job = tuple[int, int]  # A job, as (nodes, ranks on each node).
+Slot = tuple[str, int, int, int]  # A slot, as (collective, nodes, ranks on each node, message size in bytes).
 SETTINGS = ("harmless", "best")
-"""Values of ``Wishes.setting``: which settings may be exported to the files that all users get."""
+"""Values of ``Wishes.setting``, which say which settings may be in files for all users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The user's request for a site: which collectives, job sizes and message sizes to tune, and how."""
+    """The user's request for a site: the collectives, job sizes and message sizes to tune, and options."""
 
-    collectives: tuple[str, ...]  # Names of the collectives.
-    nodes: tuple[int, ...]  # Numbers of nodes of the jobs.
-    ppn: tuple[int, ...]  # Numbers of ranks that the jobs have on each node.
-    memory_gib: float | None  # Memory of a node in GiB; None: as much as this machine has.
+    collectives: tuple[str, ...]
+    nodes: tuple[int, ...]  # Number of nodes of each job.
+    ppn: tuple[int, ...]  # Numbers of ranks on each node that the jobs have.
+    memory_gib: float | None  # Memory of a node in GiB; None stands for the memory of this machine.
     sizes: tuple[int, ...]  # Message sizes in bytes.
     split_gain: float = 0.05
-    """Least mean gain, as a share of the run time, for which a job gets its own setting.
+    """Smallest mean gain, as a share of the run time, for which a job gets its own setting.
 
-    The gain is that of the job's best setting over the setting common to all jobs, averaged over slots
-    (collective, nodes, ranks on each node, message size)."""
-    under_load: str = ""  # Shell command that loads nodes while settings are compared again; empty: none.
-    within: bool = False  # Whether jobs also measure communicators of only a part of their ranks.
-    predicted: bool = field(default=False, compare=False)  # Whether exported files also have predicted rules.
+    The gain is that of the job's best setting over the setting that all jobs have in common, averaged over
+    slots (collective, nodes, ranks on each node, message size)."""
+    under_load: str = ""
+    """Shell command that loads the nodes while settings are compared again; empty if there is none."""
+    within: bool = False  # Whether jobs also measure communicators that contain only a part of their ranks.
+    predicted: bool = field(default=False, compare=False)
+    """Whether exported files also contain predicted rules."""
     setting: str = field(default="harmless", compare=False)
-    """Which settings are exported: ``harmless``, those that make no other call slower; ``best``, any."""
-    at_once: int = field(default=1, compare=False)  # Jobs that run at the same time; may change on resuming.
+    """Which settings are exported: ``harmless`` means settings that make no other call slower, ``best`` any
+    setting."""
+    at_once: int = field(default=1, compare=False)
+    """Number of jobs that run at the same time; it may change when tuning is resumed."""
 
     def __post_init__(self) -> None:
         for name in self.collectives:
@@ -52,16 +56,17 @@ class Wishes:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """The (nodes, ranks on each node) of each job to tune, small jobs first."""
+        """The jobs to tune, as (nodes, ranks on each node), small jobs first."""
         return tuple(sorted({(n, p) for n in self.nodes for p in self.ppn if n * p > 1}))
 
     def without(self, new_wishes: "Wishes") -> list[str]:
-        """Return the names of fields whose new values make the earlier measurements useless.
+        """Return the names of the fields whose new values make earlier measurements useless.
 
-        Further node counts and ranks on a node are no such change: their jobs are measured in addition.
+        Additional numbers of nodes and of ranks on a node do not: the jobs with these numbers are measured in
+        addition.
 
         Args:
-            new_wishes: What the user asks for now.
+            new_wishes: The user's present request.
         """
         grows = {
             name for name in ("nodes", "ppn") if set(getattr(self, name)) <= set(getattr(new_wishes, name))
@@ -73,7 +78,7 @@ class Wishes:
         ]
 
     def added_to(self, earlier: "Wishes") -> tuple[Job, ...]:
-        """Return the jobs to tune that an earlier request does not contain."""
+        """Return the jobs to tune that are not in an earlier request."""
         return tuple(job for job in self.jobs if job not in earlier.jobs)
 
     def slots(self, job: Job) -> list[Slot]:
@@ -84,10 +89,11 @@ class Wishes:
         """Raise an error if a call to tune needs more memory than a node has.
 
         Args:
-            here_bytes: Memory of this machine in bytes, which is assumed for nodes if ``memory_gib`` is None.
+            here_bytes: Memory of this machine in bytes, which is also assumed for the nodes if ``memory_gib``
+                is None.
 
         Raises:
-            ScenarioError: a call needs too much memory; the message says which sizes fit.
+            ScenarioError: a call needs too much memory; the message says which message sizes fit.
         """
         room = here_bytes if self.memory_gib is None else self.memory_gib * 2**30
         worst = max((slot for job in self.jobs for slot in self.slots(job)), key=lambda s: node_bytes(*s))
@@ -103,10 +109,11 @@ class Wishes:
 
 
 def communicators(jobs: Collection[Job], job: Job) -> tuple[int, ...]:
-    """Return the communicator sizes in ranks that a job measures.
+    """Return the communicator sizes, in ranks, that a job measures.
 
-    These are all ranks of the job, and a half, a quarter … of them, unless results of a smaller job in
-    ``jobs`` are used there. A job's results are used for fewer than twice its number of ranks.
+    These are all ranks of the job, a half of them, a quarter of them, and so on, except sizes for which
+    results of a smaller job in ``jobs`` are used. Results of a job are used for fewer than twice its number
+    of ranks.
     """
     ranks = job[0] * job[1]
     below = max((n * p for n, p in jobs if n * p < ranks), default=1)
@@ -115,9 +122,9 @@ def communicators(jobs: Collection[Job], job: Job) -> tuple[int, ...]:
 
 
 def node_bytes(collective: str, nodes: int, ppn: int, message_bytes: int) -> int:
-    """Return the memory for the buffers of one call, in bytes, on the node that needs most.
+    """Return the memory in bytes for the buffers of one call, on the node that needs most memory.
 
-    That is the root's node, if the collective has a root.
+    If the collective has a root, this is the node of the root.
     """
     collective_entry, m, p = COLLECTIVES[collective], message_bytes, nodes * ppn
     if collective_entry.size is Size.PEER:

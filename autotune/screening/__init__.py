@@ -1,10 +1,10 @@
-"""Screening: finds out from few launches which of many parameters matter.
+"""Screening: find out from few launches which of many parameters have an effect on the measured times.
 
 Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
 ::
 
-    Space → factors_of → Factor … → plackett_burman → ScreeningDesign → points_of → launches launches →
+    Space → factors_of → Factor … → plackett_burman → ScreeningDesign → points_of → points → launches →
     responses → analyse → Effects → screened → ScreeningResult: which parameters stay, which are fixed
 
 ``foldover`` adds runs that separate main effects from two-factor interactions.

@@ -1,4 +1,4 @@
-"""Aliases of the estimated effects (other effects that they also contain), and the efficiency of a design.
+"""Aliases (effects that an estimate contains besides its own effect), and the efficiency of a design.
 
 Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
@@ -19,24 +19,28 @@ from autotune.screening.model import RULE
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """An effect outside the fitted model that the estimate of a main effect also contains."""
+    """An alias: an effect outside the fitted model that the estimate of a main effect also contains."""
 
-    factor: str  # Name of the factor whose estimated main effect is concerned.
+    factor: str  # Name of the factor whose estimated main effect contains the other effect.
     interaction: tuple[str, ...]
-    """The two factors whose interaction the estimate contains, or one factor if its main effect could not be
-    separated."""
+    """The two factors whose interaction the estimate contains, or a single factor, if the estimate contains
+    the main effect of that factor because the two could not be separated."""
     coefficient: float
-    """The estimate is the main effect plus this coefficient times the effect of the interaction."""
+    """Coefficient of the other effect in the estimate: the estimate is the factor's own main effect plus this
+    coefficient times the other effect."""
 
     @property
     def label(self) -> str:
-        """Return the interaction in the form for reports: ``a×b``."""
+        """Return the factors of ``interaction`` in the form that reports show: ``a×b``."""
         return "×".join(self.interaction)
 
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """Efficiency of a design in per cent of an orthogonal one with as many runs at ±1; 0 if not estimable."""
+    """Efficiency of a design in per cent of an orthogonal design with as many runs.
+
+    The runs of the orthogonal design are at ±1. The efficiency is 0 if the coefficients cannot be estimated.
+    """
 
     d: float  # D-efficiency: by the volume of the joint confidence region of the coefficients.
     a: float  # A-efficiency: by the average variance of the coefficients.
@@ -46,10 +50,11 @@ class Efficiency:
 def aliases(
     names: Sequence[str], nuisance: Matrix, main: Matrix, estimable: NDArray[np.bool_], joint: bool = True
 ) -> tuple[Alias, ...]:
-    """Return the interactions of two factors that estimated main effects contain, by factor and then by size.
+    """Return the effects that estimated main effects also contain, by factor, the largest first.
 
-    The first nuisance column is that of the mean and contains the weights of the runs. If main effects were
-    not estimated jointly, they also contain other main effects, which are listed like interactions.
+    These are interactions of two factors and, if main effects were not estimated jointly, also the main
+    effects of other factors. The first column of ``nuisance`` is that of the mean and contains the weights of
+    the runs.
     """
     unfitted: dict[tuple[str, ...], Matrix] = {
         (names[i], names[j]): main[:, i] * main[:, j] / nuisance[:, 0]
@@ -70,10 +75,11 @@ def aliases(
 
 
 def efficiency(main: Matrix) -> Efficiency:
-    """Return the efficiencies of codes (n_runs, n_factors) for a model of the mean and the main effects.
+    """Return the efficiencies of a design for a model of the mean and the main effects.
 
-    To find the corner at which a prediction has the largest variance, one factor at a time is flipped, from
-    the corner nearest to each run, while this increases the variance.
+    ``main``, (n_runs, n_factors), contains the codes of the factors. The corner at which a prediction has the
+    largest variance is found by a local search: it starts at the corner nearest to each run and flips one
+    factor at a time as long as the variance grows.
     """
     n_runs, n_factors = main.shape
     matrix = np.column_stack([np.ones(n_runs), main])
@@ -90,10 +96,10 @@ def efficiency(main: Matrix) -> Efficiency:
 
 
 def _largest_variance(dispersion: Matrix, corner: Matrix) -> float:
-    """Return the largest variance of a prediction that is found by flipping single factors of a corner."""
+    """Return the largest variance that the local search described in ``efficiency`` finds from a corner."""
     point = np.append(1.0, corner)
     while True:
-        # Flipping coordinate i changes a'Da by −4·aᵢ·(Da)ᵢ + 4·Dᵢᵢ.
+        # Flipping coordinate i of the corner a changes the variance a'Da by −4·aᵢ·(Da)ᵢ + 4·Dᵢᵢ.
         gain = 4 * (np.diag(dispersion) - point * (dispersion @ point))
         gain[0] = 0.0
         best = int(np.argmax(gain))
@@ -103,7 +109,7 @@ def _largest_variance(dispersion: Matrix, corner: Matrix) -> float:
 
 
 def _listed(factor: str, labels: Sequence[tuple[str, ...]], row: Matrix) -> list[Alias]:
-    """Return the aliases of a factor that are large enough to be listed, the largest first."""
+    """Return the aliases of a factor with a coefficient of at least ``RULE.listed``, the largest first."""
     large = np.flatnonzero(np.abs(row) >= RULE.listed).tolist()
     listed = [Alias(factor, labels[i], float(row[i])) for i in large]
     return sorted(listed, key=lambda alias: -round(abs(alias.coefficient), 9))

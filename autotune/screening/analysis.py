@@ -1,4 +1,4 @@
-"""The analysis of a two-level design: the effect of each factor on a response, with its uncertainty.
+"""Analyse a two-level design: estimate the effect of each factor on a response, with its uncertainty.
 
 Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
@@ -39,21 +39,23 @@ def analyse(
     sem: ArrayLike | None = None,
     alpha: float = 0.05,
 ) -> Effects:
-    """Estimate the main effects of a two-level design, or a table in the form of one, on one response.
+    """Estimate the main effects of the factors of a two-level design, or of a user's table, on one response.
 
-    Effects are estimated by least squares, corrected for blocks, centre points and each other. With as many
-    factors as runs (some may have failed) this is impossible: then each effect is the plain difference of two
-    means, and other effects that it contains are listed among the aliases. Interactions are never estimated,
-    because in these designs they are aliased with main effects.
+    Effects are estimated by least squares, corrected for blocks, centre points and each other. If there are
+    at least as many factors as runs with a result, this is impossible: then each effect is the plain
+    difference of two means, and the other effects that this difference contains are listed among the aliases.
+    Interactions are never estimated, because in these designs they are aliased with main effects.
 
     Standard errors follow from the residuals, from replicates or, where fewer than three degrees of freedom
-    remain, from Lenth's pseudo standard error; see ``noise.noise_of`` for the choice. They are never smaller
-    than the runs' own standard errors imply. The effect of a whole-plot factor, whose change needs a reboot,
-    has this error or that between whole plots, whichever is larger.
+    remain, from Lenth's pseudo standard error; ``noise.noise_of`` makes the choice. They are never smaller
+    than the runs' own standard errors imply. The effect of a whole-plot factor (a factor whose change needs a
+    reboot) has either this standard error or the one that follows from differences between whole plots,
+    whichever is larger.
 
-    The response is (n_runs,), nan where the run failed, and positive for ``log``, which compares ratios.
-    ``sem``, (n_runs,), is the standard error of each response, in the unit of the response, nan where
-    unknown. ``alpha`` is the significance level at which an effect is called active.
+    ``response``, (n_runs,), is nan where the run failed. With ``scale="log"`` responses are compared by their
+    ratios, and have to be positive. ``sem``, (n_runs,), contains the standard error of each response in the
+    response's unit, nan where it is unknown. ``alpha`` is the significance level at which an effect is called
+    active.
 
     Raises:
         UserError: lengths differ, a response is infinite or, on log scale, not positive, or fewer than
@@ -106,7 +108,7 @@ def analyse(
 def _usable(
     design: ScreeningDesign, response: ArrayLike, name: str, scale: Scale, sem: ArrayLike | None
 ) -> tuple[ScreeningDesign, NDArray[np.float64], NDArray[np.float64] | None]:
-    """Return the runs with a result, their responses and their standard errors; None: none is known."""
+    """Return the runs with a result, their responses, and their standard errors (None if none is known)."""
     y = np.asarray(response, dtype=float)
     if y.shape != (design.n_runs,):
         count = f"{name}: {y.size} responses for {design.n_runs} runs"
@@ -132,7 +134,10 @@ def _usable(
 
 
 def _plot_noise(fitted: Fit, n_differences: int) -> NoiseEstimate:
-    """Return the noise between whole plots as the variance of a run, from the last nuisance columns."""
+    """Return the variance of a run due to differences between whole plots; 0 degrees of freedom if unknown.
+
+    The last ``n_differences`` nuisance columns of the fit represent these differences.
+    """
     if not n_differences or not fitted.joint:
         return NoiseEstimate(math.nan, 0, "none")
     simpler = fit(fitted.nuisance[:, :-n_differences], fitted.main, fitted.y)
@@ -141,7 +146,7 @@ def _plot_noise(fitted: Fit, n_differences: int) -> NoiseEstimate:
 
 
 def _p_values(effects: ArrayLike, std_errs: ArrayLike, df: float) -> NDArray[np.float64]:
-    """Return two-sided p-values of the hypothesis of no effect, in the shape of the effects; nan for nan."""
+    """Return the two-sided p-value of each effect for the hypothesis that there is no effect; nan for nan."""
     from scipy import stats
 
     effects, std_errs = np.asarray(effects), np.asarray(std_errs)
@@ -151,7 +156,10 @@ def _p_values(effects: ArrayLike, std_errs: ArrayLike, df: float) -> NDArray[np.
 
 
 def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[tuple[float, float]]:
-    """Return the smallest p-value without any one run, or against replicates alone, and its effect."""
+    """Return the smallest p-value of each factor in the alternative analyses, and the effect there.
+
+    The alternative analyses leave out any single run, or take the noise from replicates alone.
+    """
     best = [(math.nan, math.nan)] * fitted.main.shape[1]
 
     def consider(variant: Fit, noise: NoiseEstimate) -> None:
@@ -176,12 +184,13 @@ def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[t
 def _suspicions(
     names: Sequence[str], fitted: Fit, std_errs: NDArray[np.float64], floor: float, alpha: float
 ) -> tuple[Suspicion, ...]:
-    """Return interactions that are significant besides the main effects that may matter, the clearest first.
+    """Return the interactions that explain significantly more than main effects, most significant first.
 
-    A Plackett–Burman design cannot prove an interaction, because each one is aliased with several main
-    effects. But where few factors matter, an interaction of one of them may explain nearly all of the
-    residual variation. Then neither of the interacting factors should be fixed. This is the analysis of
-    Hamada & Wu, which is used here only to keep factors in the search.
+    Only main effects that may matter are part of the comparison. A Plackett–Burman design cannot prove an
+    interaction, because each interaction is aliased with several main effects. But where few factors matter,
+    an interaction of one of these factors may explain nearly all of the residual variation. Then neither of
+    the two interacting factors should be fixed. This is the analysis of Hamada & Wu, which is used here only
+    to keep factors in the search.
 
     ``std_errs``, (n_factors,), are the standard errors of ``fitted.beta``. ``floor`` is the smallest
     plausible variance of a run, in whitened units, and ``alpha`` the significance level for all tested
@@ -211,17 +220,17 @@ def _suspicions(
 
 @dataclass(frozen=True, slots=True)
 class _FactorTests:
-    """Tests of a fit's estimates against the noise of runs and the noise of whole plots."""
+    """Tests that compare the estimates of a fit with the noise of runs and the noise of whole plots."""
 
     design: ScreeningDesign
     fitted: Fit
-    noise: NoiseEstimate  # Noise of a run.
+    noise: NoiseEstimate  # Noise between runs.
     plots: NoiseEstimate  # Noise between whole plots.
     total: float  # Sum of squares of the response about its mean.
     alpha: float  # Significance level at which an effect is called active.
 
     def effects(self, optimistic: Sequence[tuple[float, float]]) -> tuple[Effect, ...]:
-        """Return the main effects; ``optimistic`` is the result of the function ``_optimistic``."""
+        """Return the main effects; ``optimistic`` is what the function ``_optimistic`` returned."""
         scores = half_normal_scores(self.fitted.beta / np.sqrt(self.fitted.unit_variance))
         return tuple(
             self._effect(
@@ -243,7 +252,7 @@ class _FactorTests:
         )
 
     def curvature(self) -> Effect:
-        """Return the difference between the centre points and the corners as an effect."""
+        """Return the mean of the centre points minus the mean of the corners, as an effect."""
         column, n_centre = len(set(self.design.blocks)), sum(self.design.centre)
         return self._effect(
             float(self.fitted.nuisance_beta[column]),
@@ -258,7 +267,10 @@ class _FactorTests:
         )
 
     def _effect(self, value: float, unit_variance: float, noise: NoiseEstimate, **fields: Any) -> Effect:
-        """Return an effect with its test; ``unit_variance`` is that of its estimate for noise of 1."""
+        """Return an effect with its test.
+
+        ``unit_variance`` is the variance of its estimate for noise of variance 1.
+        """
         std_err = math.sqrt(noise.variance * unit_variance)
         p_value = float(_p_values(value, std_err, noise.df))
         return Effect(
@@ -284,7 +296,7 @@ class _FactorTests:
         return tuple(map(BlockEffect, names, effects.tolist(), errors.tolist()))
 
     def notes(self, tied: NDArray[np.bool_]) -> tuple[str, ...]:
-        """Return sentences that qualify the estimates.
+        """Return sentences for a report on what limits the estimates, such as factors changing together.
 
         ``tied``, (n_factors,), says which factors always change together.
         """

@@ -2,11 +2,11 @@
 
 Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
-By the rule (docs/screening.md, "The decision") a wrong decision rather costs launches than performance. A
-factor that matters is *active* and stays in the search. A factor that may matter is *undecided* and stays as
-well. A factor that does not matter is *inert*. It is fixed at the level that was better over all objectives
-(in standard errors), however small the difference, because both levels cost the same. The reason is recorded
-with each decision, and the search may vary a fixed factor again.
+The rule (docs/screening.md, "The decision") prefers errors that cost launches over errors that cost
+performance. A factor that matters is *active* and stays in the search. A factor that may matter is
+*undecided* and also stays in the search. A factor that does not matter is *inert*: it is fixed at the level
+that was better over all objectives (in standard errors), however small the difference, because both levels
+cost the same. Each decision is recorded with its reason, and the search may vary a fixed factor again.
 """
 
 import math
@@ -24,22 +24,22 @@ Goal = Literal["min", "max"]  # Whether smaller or larger values of a response a
 
 Verdict = Literal["active", "undecided", "inert"]
 _PRECEDENCE: Sequence[Verdict] = ("active", "undecided", "inert")
-"""The verdicts by precedence: a factor gets the first of these verdicts that any response results in."""
+"""Verdicts by precedence: if responses lead to different verdicts on a factor, the first of these applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactorDecision:
-    """Says whether one factor stays in the search or is fixed, and why."""
+    """The decision whether one factor stays in the search or is fixed."""
 
-    factor: str  # Name of the factor.
-    verdict: Verdict  # Inert factors are fixed, all others stay in the search.
+    factor: str
+    verdict: Verdict  # Inert factors are fixed; all other factors stay in the search.
     value: Value  # The level that was better over all objectives.
-    reason: str  # The reason for the verdict, in words for the user.
+    reason: str  # Reason for the verdict, in words for the user.
 
 
 @dataclass(frozen=True, slots=True)
 class ScreeningResult:
-    """Says which factors stay in the search and which are fixed."""
+    """The decisions on all factors of a screening."""
 
     decisions: tuple[FactorDecision, ...]  # One decision for each factor, in the order of the factors.
 
@@ -50,7 +50,7 @@ class ScreeningResult:
 
     @property
     def fixed(self) -> dict[str, Value]:
-        """Map the name of each factor that is fixed to its value."""
+        """Map the name of each fixed factor to the value at which it is fixed."""
         return {d.factor: d.value for d in self.decisions if d.verdict == "inert"}
 
     @property
@@ -62,7 +62,9 @@ class ScreeningResult:
 def screened(
     factors: Sequence[Factor], analyses: Sequence[Effects], goals: Mapping[str, Goal]
 ) -> ScreeningResult:
-    """Decide on every factor by the rule of this module, from the analysis and the goal of each response.
+    """Decide on every factor by the rule of this module.
+
+    ``analyses`` contains the analysis of each response, ``goals`` maps the name of each response to its goal.
 
     Raises:
         UserError: a response has no goal, or there is no response at all.
@@ -76,8 +78,8 @@ def screened(
 
 
 def _decision(factor: Factor, analyses: Sequence[Effects], goals: Mapping[str, Goal]) -> FactorDecision:
-    """Return the verdict on a factor that takes precedence, and the level that is better over all."""
-    advantage = 0.0  # By how many standard errors the high level is better than the low one.
+    """Return the decision on a factor from the analyses of all responses."""
+    advantage = 0.0  # Number of standard errors by which the high level is better than the low level.
     for analysis in analyses:
         effect = analysis[factor.name]
         if math.isfinite(effect.effect) and effect.std_err > 0:
@@ -93,7 +95,7 @@ def _decision(factor: Factor, analyses: Sequence[Effects], goals: Mapping[str, G
 
 
 def _verdict(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
-    """Return the verdict on a factor that one response results in, and the reason in words."""
+    """Return the verdict that one response alone suggests for a factor, and the reason in words."""
     effect = analysis[factor.name]
     size = f"{analysis.response}: {analysis.text(effect)} (p = {effect.p_value:.2g})"
     if not math.isfinite(effect.p_value):
@@ -121,7 +123,7 @@ def _verdict(factor: Factor, analysis: Effects) -> tuple[Verdict, str]:
 
 
 def _hiding(factor: str, analysis: Effects) -> str:
-    """Return as text which interactions of active factors may hide a factor's main effect; often empty."""
+    """Name the interactions of active factors that may hide a factor's main effect; empty if none may."""
     active = {effect.factor for effect in analysis.effects if effect.active}
     return ", ".join(
         alias.label

@@ -1,4 +1,4 @@
-"""Two-level designs for a screening: which points are run, and in which order.
+"""Two-level designs for a screening: the points that are run, and their order.
 
 Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
@@ -22,22 +22,24 @@ from autotune.errors import UserError
 from autotune.space import Value
 
 _MOST_FACTORS = 100
-"""Aliases and a fit are computed for each pair of factors: 80 factors take 16 s and 110 MB, and the aliases
-of 300 factors alone are millions."""
-_MOST_RUNS = 10_000  # Centre points and replicates included.
+"""Largest number of factors. Aliases and the fit are computed for each pair of factors, which takes 16 s and
+110 MB for 80 factors; 300 factors would have millions of aliases."""
+_MOST_RUNS = 10_000  # Largest number of runs, including centre points and replicates.
 Matrix = NDArray[np.float64]
-_HADAMARD_BASES = frozenset({1, 12, 20})  # pyDOE3 builds Hadamard matrices of order base · 2^e from these.
+_HADAMARD_BASES = frozenset({1, 12, 20})
+"""Orders of the matrices from which pyDOE3 builds Hadamard matrices of order base · 2^e."""
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A parameter reduced to two levels and, where it has a scale, a centre between them."""
+    """A parameter reduced to two levels and, if its values are on a scale, a centre between the levels."""
 
     name: str  # Name of the parameter.
     low: Value  # Value of the parameter at −1.
     high: Value  # Value of the parameter at +1.
-    centre: Value | None = None  # Value of the parameter at 0; None if no value is between the levels.
-    whole_plot: bool = False  # Whether a change needs a reboot, so that runs with equal values are grouped.
+    centre: Value | None = None  # Value of the parameter at 0; None if it has no value between the levels.
+    whole_plot: bool = False
+    """Whether a change needs a reboot; runs with equal values of such factors are grouped."""
 
     def __post_init__(self) -> None:
         if self.low == self.high:
@@ -47,7 +49,7 @@ class Factor:
             )
 
     def value(self, code: float) -> Value:
-        """Return the value at a code: the low level below zero, the high level above, the centre at zero.
+        """Return the value at a code: low below zero, high above zero, the centre at zero.
 
         Raises:
             UserError: the code is zero and the factor has no centre.
@@ -61,16 +63,19 @@ class Factor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScreeningDesign:
-    """The runs of a screening in the order in which they are made; also the coded form of a user's table."""
+    """The runs of a screening in the order in which they are made.
+
+    A user's table that is analysed like a screening has the same form.
+    """
 
     factors: tuple[Factor, ...]  # The factors, one for each column of ``coded``.
     coded: Matrix  # Codes of the factors in each run, (n_runs, n_factors), in [−1, 1].
-    order: tuple[int, ...]  # For each run its row in the standard (not randomised) order of its block.
-    blocks: tuple[int | str, ...]  # For each run the name or number of its block.
+    order: tuple[int, ...]  # For each run, its row in its block before the order was randomised.
+    blocks: tuple[int | str, ...]  # For each run, the name or number of its block.
     whole_plots: tuple[int, ...]
-    """For each run the number of its whole plot. Between two consecutive numbers the machine is rebooted."""
+    """For each run, the number of its whole plot. The machine is rebooted wherever this number changes."""
     centre: tuple[bool, ...]
-    """For each run whether it is a centre point. In other runs a code of 0 means that the factor had no
+    """For each run, whether it is a centre point. In other runs a code of 0 means that the factor had no
     effect there, because a condition of its parameter was not met."""
 
     def __post_init__(self) -> None:
@@ -106,14 +111,14 @@ class ScreeningDesign:
         return len(self.order)
 
     def points(self) -> list[dict[str, Value]]:
-        """Return for each run, in order, a mapping from the names of the factors to their values."""
+        """Return for each run, in order, the value of each factor by the factor's name."""
         return [
             {factor.name: factor.value(code) for factor, code in zip(self.factors, codes, strict=True)}
             for codes in self.coded.tolist()
         ]
 
     def followed_by(self, later: ScreeningDesign) -> ScreeningDesign:
-        """Return this design and a later one of the same factors as one experiment, with separate blocks.
+        """Return this design and a later design of the same factors as one experiment, with separate blocks.
 
         Raises:
             UserError: the factors differ.
@@ -142,7 +147,7 @@ class ScreeningDesign:
 
 
 _OF_RUNS = ("order", "blocks", "whole_plots", "centre")
-"""Names of the fields of a design, apart from the codes, that have an entry for each run."""
+"""Names of the fields of a design, other than ``coded``, that have an entry for each run."""
 
 
 def plackett_burman(
@@ -150,16 +155,16 @@ def plackett_burman(
 ) -> ScreeningDesign:
     """Return a randomised Plackett–Burman design.
 
-    The number of runs, without centre points, is the smallest one that pyDOE3 can build (4, 8, 12, 16, 20,
-    24, 32, 40, …) that exceeds the number of factors and is not below ``min_runs``. The columns are chosen
-    greedily, so that main effects are aliased least with two-factor interactions (by the sum of squared alias
-    coefficients), then interactions with each other. So a design of four factors in eight runs has resolution
-    IV, and one in sixteen runs contains all combinations. Whole-plot factors get the columns with the fewest
-    combinations.
+    The number of runs, without centre points, is the smallest number that pyDOE3 can build (4, 8, 12, 16, 20,
+    24, 32, 40, …), that exceeds the number of factors and that is not below ``min_runs``. The columns are
+    chosen greedily: first to keep the aliases of main effects with two-factor interactions small (by the sum
+    of squared alias coefficients), then to keep the aliases of interactions with each other small. So a
+    design of four factors in eight runs has resolution IV, and a design of four factors in sixteen runs
+    contains all combinations. Whole-plot factors get the columns with the fewest combinations.
 
     Each of the ``blocks`` is a replicate of the whole design in a random order of its own, drawn by ``rng``,
-    with ``centre_points`` centre points. In centre points, factors without a centre alternate between their
-    levels.
+    with ``centre_points`` centre points. Factors without a centre alternate between their levels in the
+    centre points.
 
     Raises:
         UserError: there is no factor or no block, there are centre points although no factor has a centre, or
@@ -179,9 +184,11 @@ def plackett_burman(
 
 
 def foldover(design: ScreeningDesign, rng: Generator) -> ScreeningDesign:
-    """Return the design with all levels flipped, which separates main effects from two-factor interactions.
+    """Return a design with the low and high levels of this design exchanged.
 
-    The result has as many blocks as the design, but no centre points. The whole experiment is
+    Both designs together separate main effects from two-factor interactions.
+
+    The result has as many blocks as ``design``, but no centre points. The whole experiment is
     ``design.followed_by(foldover(design, rng))``.
     """
     folded = []
@@ -194,7 +201,7 @@ def foldover(design: ScreeningDesign, rng: Generator) -> ScreeningDesign:
 
 
 def _check_room(n_factors: int, n_runs: int) -> None:
-    """Raise a ``UserError`` if a design would take too much memory or time, before any of it is computed."""
+    """Raise a ``UserError`` before anything is computed if a design would take too much memory or time."""
     if n_factors > _MOST_FACTORS:
         raise UserError(
             f"a design of {n_factors} factors", f"at most {_MOST_FACTORS}; space=discover handles hundreds"
@@ -204,7 +211,7 @@ def _check_room(n_factors: int, n_runs: int) -> None:
 
 
 def _hadamard_columns(factors: tuple[Factor, ...], min_runs: int) -> Matrix:
-    """Return the columns of the smallest Plackett–Burman design that is large enough, (n_runs, n_factors)."""
+    """Return the columns of the smallest Plackett–Burman design for these factors, (n_runs, n_factors)."""
     from pyDOE3 import pbdesign  # The import takes half a second.
 
     needed = max(len(factors) + 1, min_runs)
@@ -215,10 +222,15 @@ def _hadamard_columns(factors: tuple[Factor, ...], min_runs: int) -> Matrix:
 
 
 def _selected_columns(columns: Matrix, factors: tuple[Factor, ...], by_fours: bool) -> list[int]:
-    """Return the index of a column for each factor, chosen greedily to add the fewest words of length 3."""
+    """Return the index of a column for each factor, chosen greedily to keep aliases small.
+
+    A *word* of length three is a main effect that is aliased with a two-factor interaction, a word of length
+    four two interactions that are aliased with each other; the fewest words of length three have precedence.
+    """
     n_runs = len(columns)
-    column_of: dict[int, int] = {}  # Maps the index of a factor to that of its column.
-    # How many words of length three and four each column would add, as sums of squared alias coefficients.
+    column_of: dict[int, int] = {}  # Maps the index of a factor to the index of its column.
+    # Number of words of length three and of length four that each column would add, as sums of squared alias
+    # coefficients.
     threes, fours = np.zeros(n_runs - 1), np.zeros(n_runs - 1)
     for index in sorted(range(len(factors)), key=lambda i: not factors[i].whole_plot):
         used = list(column_of.values())
@@ -237,7 +249,7 @@ def _selected_columns(columns: Matrix, factors: tuple[Factor, ...], by_fours: bo
 
 
 def _words(codes: Matrix) -> tuple[float, float]:
-    """Return two sums of squared alias coefficients: of main effects, and of interactions with each other.
+    """Return sums of squared alias coefficients: of main effects with interactions, and among interactions.
 
     References:
         Tang & Deng (1999), Minimum G2-aberration for nonregular fractional factorial designs, Annals of
@@ -249,7 +261,7 @@ def _words(codes: Matrix) -> tuple[float, float]:
 
 
 def _pairs_gram(codes: Matrix) -> Matrix:
-    """Return P Pᵀ, (n_runs, n_runs), where the columns of P are the products of two columns of ±1."""
+    """Return P Pᵀ, (n_runs, n_runs); the columns of P are the products of each two columns of ``codes``."""
     return np.asarray(((codes @ codes.T) ** 2 - codes.shape[1]) / 2)
 
 
@@ -262,9 +274,9 @@ def _constructible(n_runs: int) -> bool:
 def _centre_runs(factors: tuple[Factor, ...], corners: Matrix, n_points: int) -> Matrix:
     """Return the codes of the centre points, (n_points, n_factors).
 
-    The code is 0 for factors that have a centre; other factors alternate between their levels. Whole-plot
-    factors have combinations that also occur in the corners, so that no centre point needs a reboot of its
-    own.
+    Factors with a centre have code 0; other factors alternate between their levels. Whole-plot factors have
+    only combinations of levels that the corners also contain, so that a centre point needs no additional
+    reboot.
     """
     runs = np.zeros((n_points, len(factors)))
     plot_columns = _whole_plot_columns(factors)
@@ -288,12 +300,13 @@ def _run_order(
     rng: Generator,
     last: tuple[float, ...] | None = None,
 ) -> ScreeningDesign:
-    """Randomise the order of the runs in each block, with the runs of a whole plot next to each other.
+    """Randomise the order of the runs in each block, keeping the runs of a whole plot next to each other.
 
-    Within a block each combination of whole-plot levels occurs in one stretch. A block starts with the
-    combination with which the block before it ended, so that there is no reboot between blocks: p
+    Within a block each combination of whole-plot levels occurs in one stretch of runs. A block starts with
+    the combination with which the block before it ended, so that there is no reboot between blocks: p
     combinations in b blocks take b·(p − 1) reboots, the fewest that complete blocks allow. ``last`` contains
-    the codes of the whole-plot factors in the last run so far; None means that there is no earlier run.
+    the codes of the whole-plot factors in the last run of an earlier design; None means that there is no
+    earlier run.
     """
     plot_columns = _whole_plot_columns(factors)
     order: list[int] = []

@@ -2,9 +2,9 @@
 
 Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
-Notation: the *effect* of a factor is the mean at its high level minus the mean at its low level, other
-factors and blocks being equal. On log scale it is a difference of logarithms, so that ``exp(effect)`` is the
-ratio. In a balanced design it is the plain difference of two means.
+Notation: the *effect* of a factor is the mean response at its high level minus the mean response at its low
+level, all else being equal. On log scale the effect is a difference of logarithms, so that ``exp(effect)`` is
+the ratio of the responses. In a balanced design the effect is the plain difference of two means.
 """
 
 import math
@@ -16,34 +16,37 @@ from autotune.screening.model import RULE
 from autotune.screening.noise import Lenth, NoiseEstimate
 from autotune.space import Value
 
-Scale = Literal["linear", "log"]  # The scale on which responses are compared.
+Scale = Literal["linear", "log"]  # Scale on which responses are compared.
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Says how one factor affects one response."""
+    """The effect of one factor on one response, with its test."""
 
-    factor: str  # Name of the factor.
-    low: Value  # The factor's low level.
-    high: Value  # The factor's high level.
-    effect: float  # Mean at high minus mean at low, on the scale of the analysis; nan: not estimable.
-    std_err: float  # Standard error of the effect; nan: not estimable.
+    factor: str
+    low: Value
+    high: Value
+    effect: float
+    """Mean at the high level minus mean at the low level, on the scale of the analysis; nan if not
+    estimable."""
+    std_err: float  # Standard error of the effect; nan if not estimable.
     df: float  # Degrees of freedom of the standard error.
     p_value: float  # Two-sided p-value of the hypothesis that there is no effect.
     p_optimistic: float
-    """Smallest p-value of alternative analyses: any single run left out, or noise from replicates alone."""
-    effect_optimistic: float  # The effect in the analysis with that smallest p-value.
+    """Smallest p-value of the alternative analyses, which leave out any single run or take the noise from
+    replicates alone."""
+    effect_optimistic: float  # The effect in the alternative analysis with the smallest p-value.
     contribution: float
-    """Percentage of the response's sum of squares about its mean that the factor explains."""
+    """Percentage of the response's sum of squares about its mean that this factor explains."""
     active: bool  # Whether the p-value is below the significance level of the analysis.
     half_normal: float
-    """Half-normal score: the expected size of an effect of this rank, in standard errors, if no factor
-    matters."""
+    """Half-normal score: the size, in standard errors, that is expected of the effect with this rank if no
+    factor matters."""
     n_low: int  # Number of runs with a result at the low level.
     n_high: int  # Number of runs with a result at the high level.
 
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % confidence interval of the effect, infinite where it could not be estimated."""
+        """Return the 95 % confidence interval of the effect; infinite if the effect is not estimable."""
         from scipy import stats
 
         if not math.isfinite(self.std_err):
@@ -54,19 +57,19 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A two-factor interaction that the residuals suggest, but do not prove."""
+    """A two-factor interaction that the residuals suggest but do not prove."""
 
-    factors: tuple[str, str]  # The two factors; at least one of them seems to matter by itself.
+    factors: tuple[str, str]  # The two factors; at least one of them seems to have a main effect.
     p_value: float
-    """p-value of the hypothesis that the two factors do not interact, if no others do, times the number of
-    interactions that were tested."""
+    """p-value of the hypothesis that the two factors do not interact, multiplied by the number of tested
+    interactions (Bonferroni); no other factors are assumed to interact."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockEffect:
-    """Says by how much a block differs from the mean of all blocks."""
+    """Difference of one block from the mean of all blocks."""
 
-    block: int | str  # Name of the block.
+    block: int | str
     effect: float  # The difference, on the scale of the analysis.
     std_err: float  # Standard error of the difference.
 
@@ -76,30 +79,33 @@ class Effects:
     """The analysis of one response, as ``analysis.analyse`` returns it."""
 
     response: str  # Name of the response.
-    scale: Scale  # The scale of all numbers here.
+    scale: Scale  # Scale of all effects and means of the analysis.
     alpha: float  # Significance level at which an effect is ``active``.
-    mean: float  # Mean of the response over the design, with blocks and factors balanced.
+    mean: float  # Mean of the response over the design if all blocks and levels had the same number of runs.
     effects: tuple[Effect, ...]  # The main effects, in the order of the design's factors.
-    blocks: tuple[BlockEffect, ...]  # Differences between blocks; empty where there is one block.
+    blocks: tuple[BlockEffect, ...]  # Differences between blocks; empty if there is only one block.
     curvature: Effect | None
     """Mean of the centre points minus mean of the corners, as an effect whose levels are words; None if there
     are no centre points."""
-    noise: NoiseEstimate  # The variance behind the standard errors: that of one run unless runs are weighted.
-    lenth: Lenth  # Lenth's margins of error for the effects, even if they were not used.
+    noise: NoiseEstimate
+    """Variance on which the standard errors are based; it is the variance of one run unless runs are
+    weighted."""
+    lenth: Lenth
+    """Lenth's margins of error for the effects, which are computed even if the tests do not use them."""
     aliases: tuple[Alias, ...]  # Interactions that the estimates of the main effects also contain.
     suspicions: tuple[Suspicion, ...]
-    """Interactions that may exist, so that their factors should not be fixed."""
-    efficiency: Efficiency  # Efficiency of the runs that have a result.
+    """Interactions that the residuals suggest; their factors should not be fixed."""
+    efficiency: Efficiency  # Efficiency of the design that consists of the runs with a result.
     r_squared: float  # Share of the sum of squares that the fitted model explains.
-    n_runs: int  # Number of runs with a result.
+    n_runs: int
     n_missing: int  # Number of runs without a result.
-    notes: tuple[str, ...]  # Sentences that qualify the estimates, for the reader of a report.
+    notes: tuple[str, ...]  # Sentences for a report that limit what the estimates mean.
 
     def __getitem__(self, factor: str) -> Effect:
         return {effect.factor: effect for effect in self.effects}[factor]
 
     def text(self, effect: Effect) -> str:
-        """Return an effect as text: ``+12.3 ± 1.1 %`` on log scale, else a number in the response's unit."""
+        """Return an effect as text: ``+12.3 ± 1.1 %`` on log scale, otherwise in the response's unit."""
         if not math.isfinite(effect.effect):
             return "inconclusive"
         value, error, unit = f"{effect.effect:+.4g}", f"{effect.std_err:.2g}", ""

@@ -1,4 +1,4 @@
-"""Factors with two levels from a search space, and points of the space from the runs of a design.
+"""Reduce a search space to factors with two levels, and turn the runs of a design into points of the space.
 
 Place in the flow of ``autotune/__init__.py``: steps 2 to 4, from the space to trials.
 """
@@ -14,12 +14,13 @@ from autotune.space import Level, Parameter, Point, Space, Value
 
 
 def two_levels(parameter: Parameter) -> Factor:
-    """Return a factor with those two values of a parameter that are likely to differ most in their effect.
+    """Return a factor with the two values of a parameter that probably differ most in their effect.
 
     For an ordered parameter the levels are the ends of its scale, and the centre is the value closest to the
-    middle if it is within the middle half. For a categorical parameter the low level is the default and the
-    high level is the value that differs most from it. Values that are lists (``sm,self``) differ the more,
-    the fewer items they share. Among equally different values the last one in the file is taken.
+    middle of the scale, if there is a value within the middle half. For a categorical parameter the low level
+    is the default and the high level is the value that differs most from the default. Values that are lists
+    (``sm,self``) differ more, the fewer items they share. If several values differ equally, the last of them
+    in the file is taken.
 
     Raises:
         UserError: the parameter has a single value.
@@ -40,9 +41,9 @@ def two_levels(parameter: Parameter) -> Factor:
 def factors_of(space: Space) -> tuple[Factor, ...]:
     """Return a factor for each job-wide parameter with more than one value.
 
-    Two kinds of parameters are left out, and stay in the search: those whose condition is met by neither
-    level of the parameter that it refers to, because such a design cannot show their effect; and gates (see
-    ``gates_of``), which have the same value in all runs.
+    Two kinds of parameters have no factor and stay in the search. The first kind has a condition on another
+    parameter that neither of the two levels of that parameter meets: the design could not show its effect.
+    The second kind are gates (see ``gates_of``), which have the same value in all runs.
     """
     factors: dict[str, Factor] = {}
     gates = gates_of(space)
@@ -54,11 +55,12 @@ def factors_of(space: Space) -> tuple[Factor, ...]:
 
 
 def gates_of(space: Space) -> dict[str, Value]:
-    """Map each gate to the value that activates most other parameters.
+    """Map each gate to the value that makes most other parameters active.
 
-    A gate is a parameter whose default deactivates several others. If a design varied the gate, those
-    parameters would have no effect in half of its runs. So all runs have the activating value; whether this
-    value is better than the default is left to the search, which compares with the defaults.
+    A gate is a parameter whose default makes several other parameters inactive. If a design varied the gate,
+    those parameters would have no effect in half of its runs. So the gate has the activating value in all
+    runs. Whether this value is better than the default is left to the search, which compares with the
+    defaults.
     """
     opening: dict[str, Counter[Value]] = {}
     for child in space.job:
@@ -73,18 +75,18 @@ def gates_of(space: Space) -> dict[str, Value]:
 def points_of(space: Space, design: ScreeningDesign) -> list[Point]:
     """Return the point of each run.
 
-    Gates have their activating value, and other parameters without a factor have their default. A point does
-    not contain parameters that have no effect in it.
+    Gates have their activating value, and other parameters without a factor have their default. A point
+    leaves out the parameters that have no effect in it.
     """
     gates = gates_of(space)
     return [space.complete({**gates, **point}) for point in design.points()]
 
 
 def as_run(design: ScreeningDesign, points: Sequence[Point]) -> ScreeningDesign:
-    """Return the design with code 0 for each factor in those runs in which its parameter was not active.
+    """Return the design with code 0 wherever a factor's parameter was not active in a run.
 
-    The effect of such a factor is then estimated from the runs in which it was active, and the effect of the
-    parameter that activates it from all runs.
+    Then the effect of such a factor is estimated from the runs in which its parameter was active, and the
+    effect of the parameter that activates it from all runs.
     """
     active = np.array([[name in point for name in design.names] for point in points], dtype=float)
     return replace(design, coded=design.coded * active.reshape(design.coded.shape))
@@ -97,7 +99,7 @@ def _reachable(
     parent: str,
     activating: Sequence[Value | None],
 ) -> bool:
-    """Return whether a condition, that ``parent`` is one of ``activating``, is met in some run."""
+    """Return whether some run meets the condition that ``parent`` has one of the values ``activating``."""
     if parent in gates:
         return gates[parent] in activating
     if parent in factors:
@@ -106,6 +108,6 @@ def _reachable(
 
 
 def _difference(first: Value, second: Value) -> float:
-    """Return the Jaccard distance, from 0 to 1, between the items of two comma-separated values."""
+    """Return the Jaccard distance of two comma-separated values: 0 if they have the same items, 1 if none."""
     items_1, items_2 = ({item.strip() for item in str(value).split(",")} for value in (first, second))
     return 1 - len(items_1 & items_2) / len(items_1 | items_2)

@@ -1,7 +1,7 @@
-"""Least squares for a screening, and which effects the existing runs allow to estimate.
+"""Least squares for a screening: estimate all effects that the existing runs allow to estimate.
 
-Notation: ``y``, (n_runs,), contains the responses. The model matrix is [nuisance | main]: the nuisance
-columns are those of the mean, the blocks and the centre points, the main ones those of the factors.
+Notation: ``y``, (n_runs,), contains the responses. The model matrix is [nuisance | main]. Its nuisance
+columns are those of the mean, the blocks and the centre points; its main columns are those of the factors.
 Everything is *whitened*: the row of each run is divided by the run's standard deviation, which is known up to
 a common factor, so that ordinary least squares applies.
 """
@@ -21,27 +21,30 @@ class ScreeningRule:
 
     alpha: float = 0.05  # Significance level of all tests.
     tolerance: float = 1e-7
-    """A column counts as a linear combination of others if the share of it that is orthogonal to them is
-    smaller than this."""
+    """A column counts as a linear combination of other columns if the share of it that is orthogonal to them
+    is smaller than this."""
     min_residual_df: int = 3
-    """Residual degrees of freedom below which effects are not compared with residuals (t quantiles exceed
-    4)."""
+    """With fewer residual degrees of freedom, effects are not compared with residuals, because the quantiles
+    of t would exceed 4."""
     tiny: float = 1e-100  # A smaller error counts as zero, because its square underflows to zero.
     most_left_out: int = 200
-    """Largest number of runs at which each run is left out in turn; among more runs a single one hides
-    nothing."""
+    """With more runs than this, the analyses that leave out one run are not made, because a single run then
+    hides nothing."""
     leading: float = 1.28
-    """Number of standard errors beyond which an effect may matter; one inert effect in five is beyond it."""
+    """Number of standard errors beyond which an effect may matter; one in five factors without an effect is
+    beyond it."""
     hiding: float = 0.5
-    """Smallest alias coefficient with which an interaction of two active factors may hide a main effect."""
+    """An interaction of two active factors may hide a main effect if its alias coefficient is at least
+    this."""
     listed: float = 0.05
-    """Smallest alias coefficient that is listed; unbalanced tables have many smaller ones."""
+    """Aliases with a smaller coefficient are not listed; unbalanced tables have many of them."""
     min_results: int = 3  # A factor is fixed only if each of its levels has at least this number of results.
-    negligible: float = 0.01  # A relative change of a response that is too small to be worth tuning.
-    power: float = 0.8  # An effect counts as detectable if it is called active with this probability.
+    negligible: float = 0.01  # Relative changes of a response below this are not worth tuning.
+    power: float = 0.8
+    """An effect counts as detectable if the probability that it is called active is at least this."""
     simulated: int = 4000
-    """Number of sets of contrasts that are simulated for the power of Lenth's method; its error is below
-    0.01."""
+    """Number of simulated sets of contrasts from which the power of Lenth's method is computed, with an error
+    below 0.01."""
 
 
 RULE = ScreeningRule()
@@ -51,23 +54,24 @@ RULE = ScreeningRule()
 class Fit:
     """Least-squares estimates of the main effects.
 
-    Each estimate is half an effect: the change of the response per unit of the factor's code, which goes from
-    −1 to 1.
+    Each estimate is half of an effect: it is the change of the response per unit of the factor's code, and
+    the code goes from −1 to 1.
     """
 
     nuisance: Matrix  # Whitened nuisance columns, (n_runs, n_nuisance).
     main: Matrix  # Whitened columns of the factors, (n_runs, n_factors).
     y: Matrix  # Whitened responses, (n_runs,).
     estimable: NDArray[np.bool_]
-    """Whether each factor's column is linearly independent of the nuisance columns, (n_factors,)."""
-    joint: bool  # Whether all factors were estimated together; if not, estimates ignore the other factors.
-    beta: Matrix  # Estimates of the factors, (n_factors,), nan where not estimable.
-    unit_variance: Matrix  # Variance of ``beta`` for noise of variance 1, (n_factors,).
-    nuisance_beta: Matrix  # Estimates of the nuisance columns, (n_nuisance,).
+    """Whether the column of each factor is linearly independent of the nuisance columns, (n_factors,)."""
+    joint: bool
+    """Whether all factors were estimated together; if not, each estimate ignores the other factors."""
+    beta: Matrix  # Estimate of each factor, (n_factors,); nan where not estimable.
+    unit_variance: Matrix  # Variance of each ``beta`` for noise of variance 1, (n_factors,).
+    nuisance_beta: Matrix  # Estimate of each nuisance column, (n_nuisance,).
     nuisance_covariance: Matrix
     """Covariance of ``nuisance_beta`` for noise of variance 1, (n_nuisance, n_nuisance)."""
-    residual: Matrix  # Whitened residuals, (n_runs,); meaningless zeros where the fit is not joint.
-    residual_df: int  # Number of runs minus number of parameters; 0 where the fit is not joint.
+    residual: Matrix  # Whitened residuals, (n_runs,); all zeros, without a meaning, if the fit is not joint.
+    residual_df: int  # Number of runs minus number of parameters; 0 if the fit is not joint.
 
     @property
     def matrix(self) -> Matrix:
@@ -76,11 +80,12 @@ class Fit:
 
 
 def nuisances(design: ScreeningDesign) -> tuple[Matrix, int]:
-    """Return the columns for everything except the factors that may change the response.
+    """Return the columns for all influences on the response other than the factors.
 
-    The first result, (n_runs, n_nuisance), has a column for the mean, one for the deviation of each block but
-    the last, and a last one for the centre points, unless these are confounded with blocks. The second result
-    is the number of columns without that of the centre points.
+    The first result, (n_runs, n_nuisance), has one column for the mean, one for the deviation of each block
+    except the last block, and a last column for the centre points. This last column is missing if centre
+    points are confounded with blocks. The second result is the number of columns before the centre points'
+    column.
     """
     columns = [np.ones(design.n_runs)]
     names = list(dict.fromkeys(design.blocks))
@@ -95,10 +100,10 @@ def nuisances(design: ScreeningDesign) -> tuple[Matrix, int]:
 def plot_columns(design: ScreeningDesign, nuisance: Matrix) -> Matrix:
     """Return columns for differences between whole plots that blocks and whole-plot factors do not explain.
 
-    A whole plot is a stretch of runs without a reboot. Two reboots into the same setting may differ. These
-    columns in the model keep such a difference out of the residuals of the runs; it is then the noise of the
-    whole-plot factors. The result is (n_runs, n_extra), with n_extra = 0 if there is no whole-plot factor or
-    no such difference.
+    A whole plot is a stretch of runs without a reboot. Two whole plots may differ even if they have the same
+    setting. With these columns in the model, such differences are not part of the residuals of the runs; they
+    are the noise of the whole-plot factors. The result is (n_runs, n_extra), with n_extra = 0 if there is no
+    whole-plot factor or no such difference.
     """
     boot = [column for column, factor in enumerate(design.factors) if factor.whole_plot]
     if not boot:
@@ -111,9 +116,9 @@ def plot_columns(design: ScreeningDesign, nuisance: Matrix) -> Matrix:
 
 
 def tied_factors(nuisance: Matrix, main: Matrix) -> NDArray[np.bool_]:
-    """Return which factors, (n_factors,), always change together, so that their effects cannot be separated.
+    """Return which factors, (n_factors,), always change together and thus have no separable effects.
 
-    If there are simply fewer runs than parameters, no factor counts as tied: ``fit`` then estimates each
+    If there are fewer runs than parameters, no factor counts as tied, because ``fit`` then estimates each
     factor by itself.
     """
     columns = free_of(nuisance, main)
@@ -128,7 +133,7 @@ def tied_factors(nuisance: Matrix, main: Matrix) -> NDArray[np.bool_]:
 
 
 def fit(nuisance: Matrix, main: Matrix, y: Matrix) -> Fit:
-    """Estimate all main effects together, or each by itself if there are fewer runs than parameters.
+    """Estimate all main effects together or, if there are fewer runs than parameters, each by itself.
 
     All arguments are whitened: the nuisance columns, the columns of the factors, and the responses.
     """
@@ -162,7 +167,7 @@ def fit(nuisance: Matrix, main: Matrix, y: Matrix) -> Fit:
 def rank(columns: Matrix, scale: Matrix | None = None) -> int:
     """Return the rank of columns (n_rows, n_columns), up to ``RULE.tolerance``.
 
-    The tolerance is relative to the lengths ``scale``, (n_columns,), which the columns had before other
+    The tolerance is relative to ``scale``, (n_columns,): the lengths that the columns had before other
     columns were projected out of them. None stands for their present lengths.
     """
     sizes = np.linalg.norm(columns, axis=0) if scale is None else scale
@@ -171,7 +176,7 @@ def rank(columns: Matrix, scale: Matrix | None = None) -> int:
 
 
 def independent(columns: Matrix) -> Matrix:
-    """Return the columns that are not linear combinations of earlier columns."""
+    """Return those columns that are not linear combinations of the columns before them."""
     basis = columns[:, :0]
     for column in columns.T:
         longer = np.column_stack([basis, column])
@@ -188,9 +193,10 @@ def dispersion(columns: Matrix) -> Matrix:
 
 
 def free_of(nuisance: Matrix, columns: Matrix) -> Matrix:
-    """Return the part of columns that is orthogonal to the nuisance columns."""
+    """Return the part of ``columns`` that is orthogonal to the nuisance columns."""
     sizes = np.linalg.norm(nuisance, axis=0)
     basis, singular, _ = np.linalg.svd(nuisance[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
     basis = basis[:, singular > RULE.tolerance]
     projected = columns - basis @ (basis.T @ columns)
-    return np.asarray(projected - basis @ (basis.T @ projected))  # Twice is enough against rounding.
+    # A second projection removes the rounding errors of the first.
+    return np.asarray(projected - basis @ (basis.T @ projected))

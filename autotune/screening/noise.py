@@ -1,6 +1,6 @@
-"""Estimates of the noise of a screening, with which its effects are compared.
+"""Estimate the noise of a screening, with which its effects are compared.
 
-Notation: as in ``model``. All variances are those of one run, in whitened units.
+Notation: as in ``model``. Every variance is that of one run, in whitened units (see ``model``).
 """
 
 import math
@@ -17,16 +17,16 @@ from autotune.screening.model import RULE, Fit, fit, free_of, rank
 
 @dataclass(frozen=True, slots=True)
 class Lenth:
-    """Lenth's margins of error: contrasts beyond them are significant."""
+    """Lenth's margins of error; a contrast beyond its margin is significant."""
 
     pse: float  # Pseudo standard error of one contrast; nan if there are no contrasts.
     df: float  # Degrees of freedom of the pseudo standard error, m / 3.
-    margin: float  # Margin of error: a single contrast beyond it is significant at the level of the test.
-    simultaneous_margin: float  # Margin of error for the largest of all m contrasts.
+    margin: float  # A single contrast beyond this is significant at the level of the test.
+    simultaneous_margin: float  # The largest of all m contrasts is significant if it is beyond this.
 
 
 def lenth(contrasts: NDArray[np.float64], alpha: float = 0.05) -> Lenth:
-    """Return Lenth's pseudo standard error of (m,) contrasts and its margins of error at level ``alpha``.
+    """Return Lenth's pseudo standard error of contrasts (m,), and its margins of error at level ``alpha``.
 
     PSE = 1.5 · median of those |c| that are below 2.5 · s₀, with s₀ = 1.5 · median |c|
     (Lenth 1989, eqs. 1–4).
@@ -51,10 +51,11 @@ def pseudo_error(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def half_normal_scores(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the size of each contrast, (m,) in standard errors, that is expected if all contrasts are noise.
+    """Return the size that is expected of each contrast, (m,), if all contrasts are noise.
 
-    The i-th smallest of m contrasts has the score Φ⁻¹(½ + ½ (i − ½) / m). In a plot against these scores, a
-    contrast far above the line through the small ones is active. The score of a contrast that is nan is nan.
+    The unit is a standard error. The i-th smallest of m contrasts has the score Φ⁻¹(½ + ½ (i − ½) / m). In a
+    plot of contrasts against these scores, a contrast far above the line through the small contrasts is
+    active. The score of a nan is nan.
     """
     from scipy import stats
 
@@ -67,7 +68,7 @@ def half_normal_scores(contrasts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class NoiseEstimate:
-    """The variance of one run from which the standard errors are computed, and its source."""
+    """The variance of one run on which standard errors are based, and the source of this estimate."""
 
     variance: float  # Variance of a run, in whitened units.
     df: float  # Degrees of freedom of the variance.
@@ -75,22 +76,22 @@ class NoiseEstimate:
 
 
 def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEstimate:
-    """Return the noise that main effects are compared with.
+    """Return the noise with which main effects are compared.
 
     1. With three or more residual degrees of freedom, the noise is the residual mean square, unless
-       replicates show that the model does not fit (F-test of lack of fit against pure error at 5 %;
-       interactions or curvature are the cause). Then it is the mean square of lack of fit, because the misfit
-       also biases the main effects. If lack of fit has fewer than three degrees of freedom, too few to
-       estimate this, it is pure error.
-    2. With fewer, the noise is Lenth's pseudo standard error over the main effects and the contrasts of lack
-       of fit. If there are replicates and the pseudo standard error is significantly larger than pure error,
-       the noise is pure error: the pseudo standard error is then that of active effects.
+       replicates show that the model does not fit (F-test of lack of fit against pure error at 5 %; the cause
+       are interactions or curvature). Then the noise is the mean square of lack of fit, because the misfit
+       also biases the main effects. If lack of fit has fewer than three degrees of freedom, its mean square
+       is too uncertain, and the noise is pure error.
+    2. With fewer residual degrees of freedom, the noise is Lenth's pseudo standard error of the main effects
+       and the contrasts of lack of fit. But if there are replicates, and the pseudo standard error is
+       significantly larger than pure error, active effects have enlarged it, and the noise is pure error.
 
-    A large pseudo standard error alone never overrules replicates, because active effects may cause it as
-    well as a misfit.
+    A large pseudo standard error alone never overrules replicates, because its cause may be active effects or
+    a misfit.
 
-    ``groups`` has the group of each run; runs of one group are replicates. ``floor`` is the smallest
-    plausible variance, in whitened units.
+    ``groups`` contains the group of each run; runs of the same group are replicates. ``floor`` is the
+    smallest plausible variance, in whitened units.
     """
     rss, df = float(fitted.residual @ fitted.residual), fitted.residual_df
     pure_ss, pure_df = pure_error(fitted, groups)
@@ -110,22 +111,23 @@ def noise_of(fitted: Fit, groups: Sequence[Hashable], floor: float) -> NoiseEsti
 
 
 def _exceeds(noise: NoiseEstimate, pure: NoiseEstimate) -> bool:
-    """Return whether a variance is significantly larger than pure error, by an F-test."""
+    """Return whether a variance is significantly larger than that of pure error, by an F-test."""
     from scipy import stats
 
     return noise.df > 0 and bool(stats.f.sf(noise.variance / pure.variance, noise.df, pure.df) < RULE.alpha)
 
 
 def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matrix:
-    """Return the variance of each run, (n_runs,): that within the run, plus one variance between all runs.
+    """Return the variance of each run, (n_runs,): the sum of its own variance and a variance between runs.
 
-    The variance between runs is chosen so that the weighted residual sum of squares equals its degrees of
-    freedom (Paule & Mandel). It is zero if the standard errors of the runs explain all differences, or if too
-    few residual degrees of freedom remain. Standard errors below a hundredth of their median are raised to
-    it, because no run is that much better. Those above 1000 times the median are reduced to it; such a run
-    counts for nothing anyway.
+    The variance between runs is the same for all runs. It is chosen so that the weighted residual sum of
+    squares equals its degrees of freedom (Paule & Mandel). It is zero if the standard errors of the runs
+    explain all differences, or if too few residual degrees of freedom remain. Standard errors below a
+    hundredth of their median are raised to this value, because no run is that much better than others.
+    Standard errors above 1000 times the median are reduced to this value; such a run has practically no
+    weight anyway.
 
-    The arguments are not whitened; ``sem``, (n_runs,), contains the standard errors of the runs, above zero.
+    The arguments are not whitened. ``sem``, (n_runs,), contains the standard error of each run, above zero.
     """
     from scipy.optimize import brentq
 
@@ -148,7 +150,7 @@ def run_variance(nuisance: Matrix, main: Matrix, y: Matrix, sem: Matrix) -> Matr
 
 
 def smallest_error(deviations: Matrix, mean: float) -> float:
-    """Return a positive standard error; smaller differences between responses may be due to rounding."""
+    """Return a positive standard error below which differences of responses may be due to rounding."""
     error = 1e-9 * float(np.std(deviations)) + 1e-12 * abs(mean)
     return error if error > RULE.tiny else 1.0
 
@@ -156,7 +158,7 @@ def smallest_error(deviations: Matrix, mean: float) -> float:
 def pure_error(fitted: Fit, groups: Sequence[Hashable]) -> tuple[float, int]:
     """Return the sum of squares between replicates, without block effects, and its degrees of freedom.
 
-    ``groups`` has the group of each run; runs of one group are replicates.
+    ``groups`` contains the group of each run; runs of the same group are replicates.
     """
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     if not fitted.joint or len(numbers) == len(groups):
@@ -179,8 +181,8 @@ def pure_error(fitted: Fit, groups: Sequence[Hashable]) -> tuple[float, int]:
 def _misfit(fitted: Fit, fit_ss: float, fit_df: int) -> Matrix:
     """Return the contrasts, (fit_df,), of the residuals along the interactions of two factors.
 
-    In a regular design these are the contrasts of the columns without a factor. So a single large interaction
-    is a single large contrast, which is not mistaken for noise.
+    In a regular design these are the contrasts of the columns to which no factor is assigned. So a single
+    large interaction is a single large contrast, which Lenth's method does not mistake for noise.
     """
     from scipy import linalg
 

@@ -1,4 +1,4 @@
-"""The simulated algorithms of each collective under Open MPI's names, and the library's default choice.
+"""The simulated algorithms of each collective, under Open MPI's names, and the library's default choice.
 
 Place in the flow: (collective, algorithm) → a function of ``tuned`` → `predict`.
 """
@@ -22,24 +22,27 @@ KNOMIAL_RADIX = 4  # Default radix of coll_tuned (coll_tuned_bcast_knomial_radix
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The model of one collective."""
+    """How one collective is simulated."""
 
-    algorithms: Mapping[str, tuned.Algorithm]  # Maps each name to the function that simulates the algorithm.
+    algorithms: Mapping[str, tuned.Algorithm]
+    """Maps the name of each algorithm to the function that simulates the algorithm."""
     decisions: Rules  # Rules by which the library chooses an algorithm by default.
     buffers: Callable[[int], int]
-    """Function from the number of ranks to the memory that a rank reads or writes, in units of a message."""
+    """Function of the number of ranks that returns how much memory a rank reads or writes, in units of a
+    message."""
     vectors: bool = False
-    """Whether the simulating functions take the size of the whole vector, although sizes count one block."""
+    """Whether the functions in ``algorithms`` take the size of the whole vector, although message sizes of
+    this collective count one block."""
     smallest: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    """Maps an algorithm to the one by which the library replaces it for short messages, and to the bytes per
-    rank below which it does so."""
+    """Maps an algorithm to (replacement, bytes per rank): for messages with fewer bytes per rank the library
+    runs the replacement instead."""
 
 
 def algorithms(collective: str, ranks: int) -> tuple[str, ...]:
-    """Return the algorithms that can be simulated on a number of ranks; the first one is ``default``.
+    """Return the algorithms that can be simulated on a number of ranks, beginning with ``default``.
 
     Raises:
-        SpaceError: If the model does not know the collective.
+        SpaceError: If the collective has no model.
     """
     modelled = model_of(collective).algorithms
     return ("default", *(name for name in modelled if ranks == 2 or name != "two_proc"))
@@ -59,18 +62,19 @@ def model_of(collective: str) -> Model:
 def run(
     collective: str, algorithm: str, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0
 ) -> Floats:
-    """Simulate one call, and return the times at which the ranks are ready after it, shape (g, n).
+    """Simulate one call, and return the times at which ranks have finished it, shape (g, n).
 
     Args:
         collective: Name of the collective.
-        algorithm: One of the names that `algorithms` returns.
+        algorithm: Name of an algorithm that `algorithms` returns.
         group: The communicator.
         t: Times at which the ranks enter the call, shape (g, n).
         nbytes: Message sizes, shape (n,).
-        segment_bytes: Size of the segments if the algorithm splits messages; 0: messages are not split.
+        segment_bytes: Size of the segments into which the algorithm splits messages; 0 means that messages
+            are not split.
 
     Raises:
-        SpaceError: If the model does not know the collective, or the algorithm for it on so many ranks.
+        SpaceError: If the collective has no model, or the algorithm does not exist on so many ranks.
     """
     modelled = algorithms(collective, group.size)
     if algorithm not in modelled:
@@ -84,7 +88,8 @@ def run(
     else:
         names = np.full(nbytes.shape, algorithm)
     for name in dict.fromkeys(names.tolist()):
-        # Vectors with fewer elements than ranks cannot be split: the library then uses another algorithm.
+        # A vector with fewer elements than ranks cannot be split, so the library uses another algorithm for
+        # it.
         replacement, per_rank = model.smallest.get(name, (name, 0))
         names = np.where((names == name) & (nbytes < per_rank * group.size), replacement, names)
     ready = np.empty_like(t)
@@ -96,19 +101,19 @@ def run(
 
 
 def _nonoverlapping(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allreduce as a reduce and a bcast, each with the library's default algorithm."""
+    """Simulate an allreduce as a reduce and a bcast, each by the library's default algorithm."""
     t = run("reduce", "default", group, t, nbytes)
     return run("bcast", "default", group, t, nbytes)
 
 
 def _linear_allreduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allreduce as a reduce directly to the root, and a bcast with the default algorithm."""
+    """Simulate an allreduce as a reduce in which all ranks send to the root, and a bcast by default."""
     t = trees.ascend(group, t, trees.linear(group.size), nbytes)
     return run("bcast", "default", group, t, nbytes)
 
 
 def _linear_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather as a gather directly to the root, and a bcast of the whole result."""
+    """Simulate an allgather as a gather in which all ranks send to the root, and a bcast of the result."""
     t = trees.ascend(group, t, trees.linear(group.size), nbytes, combine=False)
     return run("bcast", "default", group, t, group.size * nbytes)
 
@@ -196,7 +201,8 @@ _MODELS: Mapping[str, Model] = {
             "linear": tuned.everybody,
             "pairwise": tuned.pairwise,
             "modified_bruck": tuned.modified_bruck,
-            "linear_sync": tuned.everybody,  # the same as linear without a limit on requests, by default
+            # by default the number of requests is not limited, so this is the same as linear
+            "linear_sync": tuned.everybody,
             "two_proc": tuned.swap,
         },
         fixed_rules.ALLTOALL,

@@ -1,11 +1,12 @@
-"""Fit of a simulated machine's parameters to measurements, and a check of its predictions on other ones.
+"""Fit the parameters of a simulated machine to measurements, and check its predictions on other measurements.
 
 Place in the flow: measured series (ping-pong, copies, reductions) → :func:`fit` → `Machine` →
-:func:`machine_text` → a file of ``conf/machine/``; :func:`check` compares it with series that were held out.
+:func:`machine_text` → a file of ``conf/machine/``. :func:`check` compares a `Machine` with series that were
+not used in the fit.
 
 Notation: y are measured times, f(θ) the predicted times of the same operations, θ the machine's parameters.
-The fit minimises Σ log²(f(θ)/y) + λ² Σ log²(θ/θ₀). So relative errors have the same weight at all sizes, and
-parameters that the measurements do not determine (such as the parts of wire and overheads in a latency) stay
+The fit minimises Σ log²(f(θ)/y) + λ² Σ log²(θ/θ₀). So relative errors have the same weight at all sizes.
+Parameters that the measurements do not determine (such as how a latency divides into wire and overheads) stay
 near those of the machine θ₀ at which the fit starts.
 """
 
@@ -23,23 +24,25 @@ from autotune.simulate.protocols import Floats
 from autotune.simulate.settings import JobSettings
 
 RIDGE = 0.03
-"""λ: in the fit, changing a parameter by a factor of e counts as much as a relative error of 3 % at one
-size."""
+"""λ: a change of a parameter by a factor of e has the same weight in the fit as a relative error of 3 % at
+one size."""
 
 
 EAGER = JobSettings(rndv_intra_bytes=inf, rndv_inter_bytes=inf)
-"""Settings under which no message goes by rendezvous."""
+"""Settings with which no message is sent by rendezvous."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Measured times of one operation at several sizes, with everything else equal."""
+    """Measured times of one operation at several sizes, under otherwise equal conditions."""
 
-    operation: Literal["pingpong", "copy", "reduce"]  # Half a round trip, or work on one core.
-    sizes_bytes: tuple[float, ...]  # Payloads in bytes.
-    seconds: tuple[float, ...]  # Measured times, one for each size.
-    between_nodes: bool = False  # Whether a ping-pong crosses the network or stays in one NUMA domain.
-    settings: JobSettings = EAGER  # Settings of a ping-pong, which determine its protocol; eager by default.
+    operation: Literal["pingpong", "copy", "reduce"]
+    """Kind of the operation: half of a round trip, or work on one core."""
+    sizes_bytes: tuple[float, ...]
+    seconds: tuple[float, ...]  # Measured time at each size, in seconds.
+    between_nodes: bool = False
+    """Whether a ping-pong crosses the network; otherwise both ranks are in one NUMA domain."""
+    settings: JobSettings = EAGER  # Settings of a ping-pong, which determine its protocol.
 
     def __post_init__(self) -> None:
         if not self.seconds:
@@ -48,19 +51,20 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A machine with fitted parameters."""
+    """A machine with fitted parameters, and which parameters were fitted."""
 
-    machine: Machine  # The machine with the fitted values.
+    machine: Machine
     fitted: tuple[str, ...]
-    """Parameters that the measurements determine: ``memory.NAME``, ``transports.KIND.NAME``."""
+    """Names of the parameters that the measurements determine: ``memory.NAME`` or
+    ``transports.KIND.NAME``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Comparison of a machine's predictions with one series."""
+    """Comparison of a machine's predictions with one series of measurements."""
 
-    series: Series  # The measured series.
-    errors: tuple[float, ...]  # Predicted over measured, minus 1, for each size.
+    series: Series
+    errors: tuple[float, ...]  # Predicted time / measured time − 1, at each size.
 
     @property
     def median(self) -> float:
@@ -72,7 +76,7 @@ def expected(machine: Machine, series: Series) -> Floats:
     """Return the times that the model predicts for a series on a machine, in seconds, shape (n,).
 
     Raises:
-        ScenarioError: If the machine lacks the transport of the series.
+        ScenarioError: If the machine does not have the transport that the series used.
     """
     nbytes = np.asarray(series.sizes_bytes, dtype=np.float64)
     if series.operation == "pingpong":
@@ -83,16 +87,18 @@ def expected(machine: Machine, series: Series) -> Floats:
 
 
 def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
-    """Return the machine whose predictions are nearest to the measurements (Levenberg-Marquardt in log θ).
+    """Return the machine whose predictions are closest to the measurements.
+
+    The fit is by Levenberg-Marquardt in log θ.
 
     Args:
-        machine: The machine at which the fit starts. Its values remain where nothing was measured.
+        machine: The machine at which the fit starts; its values remain where nothing was measured.
         series: The measurements.
-        source: The origin of the measurements, which becomes `calibrated_from`.
+        source: Origin of the measurements, which becomes `calibrated_from`.
 
     Raises:
         TableError: If there are no measurements.
-        ScenarioError: If the machine lacks the transport of a series.
+        ScenarioError: If the machine does not have the transport that a series used.
     """
     from scipy.optimize import least_squares
 
@@ -110,7 +116,8 @@ def fit(machine: Machine, series: Sequence[Series], source: str) -> Calibration:
         return np.concatenate([predicted - measured, RIDGE * (theta - start)])
 
     best = least_squares(residual, start, method="lm", ftol=_ENOUGH)
-    # The measurements determine a parameter if they halve its prior variance; else it is marked as unchanged.
+    # The measurements determine a parameter if they halve its prior variance; other parameters are marked as
+    # unchanged.
     slope: Floats = np.asarray(best.jac)
     variance = np.diag(np.linalg.inv(slope.T @ slope)) * RIDGE**2
     determined = tuple(name for name, share in zip(free, variance, strict=True) if share < 0.5)
@@ -125,7 +132,7 @@ def check(machine: Machine, series: Sequence[Series]) -> tuple[Check, ...]:
 
 
 def machine_text(calibrated: Calibration, name: str, base: str) -> str:
-    """Return the YAML text of a machine file, with comments that say which values were measured."""
+    """Return the YAML text of a machine file, whose comments say which values were measured."""
     machine = calibrated.machine
     lines = [
         "# @package machine",
@@ -146,13 +153,13 @@ def machine_text(calibrated: Calibration, name: str, base: str) -> str:
 
 
 def _pingpong(machine: Machine, series: Series, nbytes: Floats) -> Floats:
-    """Return the time of one message to a rank that waits for it, (n,): sending, wire and receiving."""
+    """Return the time from sending a message until a waiting receiver has it, shape (n,)."""
     memory = machine.memory
     layout = NodeLayout(2, 1) if series.between_nodes else NodeLayout(1, memory.cores)
     fabric = Fabric(machine, layout, series.settings)
     if not series.between_nodes and fabric.ranks_per_domain < 2:
         raise TableError(f"{machine.name} has one core in a NUMA domain", "a ping-pong needs two")
-    # Sender and receiver each use the caches of one core, and no other rank is active.
+    # Sender and receiver each use the caches of one core; no other rank is active.
     uncached = missing(memory.cache_bytes + memory.socket_cache_bytes, nbytes)
     costs = fabric.costs(np.array([0]), np.array([1]), nbytes, uncached, alone=True)
     return np.asarray((costs.send + costs.wire + costs.receive)[0])
@@ -166,12 +173,13 @@ _BETWEEN = (
     *("latency_s", "overhead_s", "flow_bytes_per_s"),
     *("rendezvous_s", "registration_s", "cpu_bytes_per_s"),
 )
-"""Names of the parameters that ping-pongs determine: ``_INSIDE`` a NUMA domain and ``_BETWEEN`` nodes."""
-_ENOUGH = 1e-6  # The fit ends when a step lowers the sum of squares by less than this share.
+"""Names of the parameters that ping-pongs determine: ``_INSIDE`` those within a NUMA domain, ``_BETWEEN``
+those between nodes."""
+_ENOUGH = 1e-6  # The fit ends when a step lowers the sum of squares by a smaller share than this.
 
 
 def _free(machine: Machine, series: Sequence[Series]) -> list[str]:
-    """Return the dotted names of the parameters on which the times of the series depend."""
+    """Return the dotted names of the parameters that influence the times of the series."""
     names: list[str] = []
     for s in series:
         if s.operation == "copy":
@@ -204,7 +212,7 @@ def _with(machine: Machine, values: Mapping[str, float]) -> Machine:
     transports = dict(machine.transports)
     for kind, transport in machine.transports.items():
         values_of_transport = parts.get(f"transports.{kind}", {})
-        # Where one connection was measured to be faster than its whole NIC, the NIC gets the same rate.
+        # If one connection was measured to be faster than the NIC, the NIC gets the rate of the connection.
         nic = max(transport.bytes_per_s, values_of_transport.get("flow_bytes_per_s", 0.0))
         transports[kind] = replace(transport, **{**values_of_transport, "bytes_per_s": nic})
     return replace(machine, memory=replace(machine.memory, **parts.get("memory", {})), transports=transports)

@@ -1,17 +1,17 @@
 """Collective components other than ``tuned``: two-level (han, hcoll-like) and k-nomial (ucc-like) algorithms.
 
 Place in the flow: `JobSettings.component` → :func:`by_component` → `predict`. A component chooses its
-algorithms itself, so algorithm ids of ``tuned`` have no effect on its collectives. A collective that a
-component does not implement is run by ``tuned``.
+algorithms itself, so algorithm ids of ``tuned`` have no effect on its collectives. If a component does not
+implement a collective, ``tuned`` runs it.
 
-Notation: *low* is the communicator of one node (all nodes do the same at the same time, so one represents
-all), *up* is that of the first ranks (leaders) of all nodes, and a *rail* is that of the ranks with equal
-numbers on all nodes.
+Notation: *low* is the communicator of the ranks of one node (all nodes do the same at the same time, so one
+of them represents all), *up* is the communicator of the first ranks (leaders) of all nodes, and a *rail* is a
+communicator of the ranks with the same number on each node.
 
-The models: ``han`` is as in Open MPI 5.0.9 (64 KiB segments whose stages overlap). ``ucc`` is as UCC's TL/UCP
-over all ranks: k-nomial up to 4 KiB, scatter-reduce-allgather above. HCOLL's source is closed: ``hcoll`` here
-is only *like* it, a two-level library tuned by its vendor. A call takes the time of the faster of two
-algorithms, one through the leaders and one that is flat or on rails.
+The models: ``han`` is modelled on Open MPI 5.0.9 (64 KiB segments whose stages overlap). ``ucc`` is modelled
+on UCC's TL/UCP over all ranks: k-nomial up to 4 KiB, scatter-reduce-allgather above. HCOLL's source is
+closed, so ``hcoll`` is only *like* it: a two-level library that its vendor has tuned. A call takes the time
+of the faster of two algorithms, one through the leaders and one that is flat or uses rails.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,12 @@ from autotune.simulate.protocols import Floats
 from autotune.simulate.schedule import Group, exchange, makespan
 from autotune.simulate.tuned import ELEMENT_BYTES, fold, unfold
 
-_SEGMENT_BYTES = 65536  # Bytes of coll_han_*_segsize, and of the fragments of the hcoll-like component.
+_SEGMENT_BYTES = 65536
+"""Size in bytes of han's segments (coll_han_*_segsize), and of the fragments of the hcoll-like component."""
 _RADIX = 4  # Radix of the k-nomial exchanges and trees.
-_UCC_SHORT_BYTES = 4096  # Largest message that TL/UCP does not split (allreduce, allgather).
-_UCC_TREE_BYTES = 32768  # Largest message that TL/UCP broadcasts and reduces along a tree.
-_UCC_BRUCK_BYTES = 128  # Largest message for which TL/UCP's alltoall is Bruck's.
+_UCC_SHORT_BYTES = 4096  # Largest message in bytes that TL/UCP does not split (allreduce, allgather).
+_UCC_TREE_BYTES = 32768  # Largest message in bytes that TL/UCP broadcasts and reduces along a tree.
+_UCC_BRUCK_BYTES = 128  # Largest message in bytes for which TL/UCP's alltoall uses Bruck's algorithm.
 
 
 def by_component(component: str, collective: str, everybody: Group, nbytes: Floats) -> Floats | None:
@@ -41,7 +42,7 @@ def by_component(component: str, collective: str, everybody: Group, nbytes: Floa
 
 
 class _Levels:
-    """The communicators of a two-level algorithm, and an operation that is not in ``tuned``."""
+    """The communicators of a two-level algorithm, and the time of an allreduce on rails."""
 
     def __init__(self, everybody: Group) -> None:
         fabric = everybody.fabric
@@ -51,10 +52,10 @@ class _Levels:
         self.all = everybody
 
     def on_rails(self, nbytes: Floats, *, ring: bool) -> Floats:
-        """Return the time of an allreduce on all rails at once: around a ring, or by recursive doubling."""
+        """Return the time of an allreduce on all rails at once, around a ring or by recursive doubling."""
         if self.nodes == 1:
             return np.zeros_like(nbytes)
-        # All rails are simulated at once, so that the ranks of a node share its NIC.
+        # All rails are simulated at the same time, because the ranks of a node share its NIC.
         t = self.all.start()
         node, local = np.divmod(np.arange(self.all.size), self.ppn)
         if ring:
@@ -75,15 +76,16 @@ class _Levels:
 
 
 Plan = Callable[[_Levels, Floats], Floats]
-"""Function of (communicators, bytes (n,)) that returns seconds (n,)."""
+"""Function that returns the time of a stage or a call, in seconds (n,), from its communicators and the
+message sizes in bytes (n,)."""
 
 
 def _stage(words: str) -> Plan:
-    """Return the plan (a function for the duration) of one stage that is described in words.
+    """Return the plan of the stage that ``words`` describe.
 
-    ``GROUP COLLECTIVE ALGORITHM`` is a collective of ``tuned`` on one of the communicators; without a third
-    word the algorithm is ``default``. ``GROUP ascend`` is a reduction up a k-nomial tree, ``GROUP descend`` a
-    broadcast down this tree.
+    ``GROUP COLLECTIVE ALGORITHM`` is a collective of ``tuned`` on one of the communicators; if the third word
+    is missing, the algorithm is ``default``. ``GROUP ascend`` is a reduction up a k-nomial tree,
+    ``GROUP descend`` a broadcast down such a tree.
     """
     name, operation, algorithm = (*words.split(), "default")[:3]
 
@@ -105,7 +107,10 @@ def _in_turn(*words: str) -> Plan:
 
 
 def _pipelined(*words: str) -> Plan:
-    """Return a plan whose stages overlap: all stages once, then the slowest one for each further segment."""
+    """Return the plan of stages that overlap for successive segments.
+
+    The first segment takes the time of all stages, each further segment the time of the slowest stage.
+    """
     stages = [*map(_stage, words)]
 
     def duration(levels: _Levels, nbytes: Floats) -> Floats:
@@ -149,10 +154,11 @@ def _hcoll_allreduce(levels: _Levels, nbytes: Floats) -> Floats:
 def _knomial_exchange(levels: _Levels, nbytes: Floats, *, scatter: bool = False) -> Floats:
     """Return the time of an allreduce in rounds of radix 4, in each of which a rank has three partners.
 
-    A rank sends its whole vector to each partner. With ``scatter`` it sends quarters, and the rounds are
-    repeated in reverse to gather the result. The messages of a round leave at the same time, so a round is
-    modelled as one exchange with the farthest partner that moves the bytes of all three; each further partner
-    adds its overheads. Ranks beyond a power of two send their data to a neighbour first.
+    A rank sends its whole vector to each of the three partners. With ``scatter`` it sends quarters, and the
+    rounds are repeated in reverse to gather the result. The messages of a round leave at the same time. So a
+    round is modelled as a single exchange with the farthest partner, in which the bytes for all three
+    partners are moved; each further partner adds its overheads. Ranks beyond a power of two first send their
+    data to a neighbour.
     """
     everybody = levels.all
     overhead = everybody.fabric.overhead_s
@@ -204,4 +210,4 @@ _PLANS: dict[str, dict[str, Plan]] = {
         "barrier": _knomial_exchange,
     },
 }
-"""Maps each component and collective to the plan by which the component runs the collective."""
+"""Maps component and collective to the plan by which the component runs the collective."""

@@ -1,15 +1,15 @@
-"""Simulated times of message patterns: pairs of ranks, neighbours in a grid, and one-sided operations.
+"""Simulate message patterns: pairs of ranks, neighbours in a grid, and one-sided operations.
 
 Place in the flow: (`Group`, sizes) → :func:`pattern_s` → `predict`. A non-blocking collective takes as long
-as its blocking form (``BLOCKING``), because a library without a progress thread runs the later rounds only in
-the wait.
+as its blocking form (``BLOCKING``), because a library without a progress thread runs all rounds but the first
+only while it waits.
 
 The models: a pair exchanges a row of ``WINDOW`` messages. Each message takes as long as the busiest of
-sender, receiver and port, and the row also takes the latency of its last message and of the answer. Messages
-to neighbours in a grid are sent at once: CPU times add up on a rank, transfers add up on its port, and the
-two overlap. Computation hides everything except CPU time and rendezvous, which begin only in the wait. A
-one-sided operation is a rendezvous without its handshake, followed by a short message that signals its
-completion. A lock and its release are two more short messages, and a fence is a barrier.
+sender, receiver and port; the row also takes the latency of its last message and of the answer. Messages to
+neighbours in a grid are sent at the same time: CPU times add up on a rank, transfers add up on its port, and
+CPU times and transfers overlap. Computation hides everything except CPU time and the rendezvous, which begins
+only in the wait. A one-sided operation is a rendezvous without handshake, followed by a short message that
+signals its completion. A lock and its release are two more short messages, and a fence is a barrier.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,19 +28,19 @@ BLOCKING: Mapping[str, str] = {
     **dict.fromkeys(("iallreduce", "iallreduce_overlap", "allreduce_init"), "allreduce"),
     **dict.fromkeys(("ialltoall", "ialltoall_overlap"), "alltoall"),
 }
-"""Maps non-blocking and persistent collectives to their blocking form."""
+"""Maps each non-blocking or persistent collective to its blocking form."""
 
 
 def pattern_s(name: str, group: Group, nbytes: Floats) -> Floats | None:
     """Return the time of one call of a pattern, shape (n,).
 
-    The result is None if the pattern has no model, or if the communicator has only one rank.
+    The result is None if the pattern has no model or if the communicator has only one rank.
     """
     return PATTERNS[name](group, nbytes) if name in PATTERNS and group.size > 1 else None
 
 
 def _flight(costs: Costs) -> Floats:
-    """Return the time of the slowest message, from its sender's call until the waiting receiver returns."""
+    """Return the time of the slowest message, from the sender's call to the return of a waiting receiver."""
     return np.asarray((costs.send + costs.wire + costs.receive).max(axis=0))
 
 
@@ -49,7 +49,7 @@ def _pingpong(group: Group, nbytes: Floats) -> Floats:
 
 
 def _pairs(group: Group, nbytes: Floats, *, bidirectional: bool) -> Floats:
-    """Return the time of one message in a row of messages between pairs.
+    """Return the time of one message in a row of messages between pairs of ranks.
 
     With ``bidirectional`` both ranks of a pair send at the same time.
     """
@@ -58,23 +58,26 @@ def _pairs(group: Group, nbytes: Floats, *, bidirectional: bool) -> Floats:
     source, target = (np.r_[lower, upper], np.r_[upper, lower]) if bidirectional else (lower, upper)
     costs = group.costs(source, target, nbytes)
     sender, receiver = costs.send, _received(group, costs, source, target)
-    # With messages in both directions there is no answer: each rank waits for the other's messages instead.
+    # If both ranks of a pair send, there is no answer: each of them waits for the messages of the other.
     busy = np.maximum(sender + receiver if bidirectional else np.maximum(sender, receiver), costs.port)
     answer = 0.0 if bidirectional else _flight(group.costs(upper, lower, np.ones_like(nbytes)))
     return np.asarray(busy.max(axis=0) + (_flight(costs) + answer) / WINDOW)
 
 
 def _received(group: Group, costs: Costs, source: Ints, target: Ints) -> Floats:
-    """Return the receivers' CPU time; a rendezvous between nodes takes none for data, which the NIC moves."""
+    """Return the receivers' CPU time.
+
+    Between nodes, the NIC and not the CPU moves the data of a rendezvous.
+    """
     ranks = group.ranks
     outside = (group.fabric.distance(ranks[source], ranks[target]) == NETWORK)[:, None]
     return np.where(costs.synchronous & outside, 0.0, costs.hold) + costs.receive
 
 
 def _halo(group: Group, nbytes: Floats, *, dimensions: int = 2, computing: bool = False) -> Floats:
-    """Return the time that a rank spends on an exchange with all its neighbours in a grid.
+    """Return the time that a rank spends on exchanging messages with all its neighbours in a grid.
 
-    With ``computing`` the part that computation hides is left out.
+    With ``computing`` the result leaves out the part of this time that computation hides.
     """
     me = np.arange(group.size)
     peers = neighbours(me, group.size, dimensions)
@@ -96,10 +99,10 @@ def _halo(group: Group, nbytes: Floats, *, dimensions: int = 2, computing: bool 
 def _remote(
     group: Group, nbytes: Floats, *, reads: bool = False, sums: bool = False, epoch: str = ""
 ) -> Floats:
-    """Return the time of a one-sided operation by the first rank on the memory of the last one.
+    """Return the time of a one-sided operation of the first rank on the memory of the last rank.
 
-    The operation writes the memory, reads it (``reads``) or adds to it (``sums``). ``epoch`` is its
-    synchronisation: ``lock``, ``fence``, or empty.
+    The operation writes the memory, reads it (``reads``) or adds to it (``sums``). ``epoch`` is the kind of
+    its synchronisation: ``lock``, ``fence``, or empty.
     """
     fabric, ends = group.fabric, (np.array([0]), np.array([group.size - 1]))
     machine, ranks = fabric.protocols.machine, group.ranks
@@ -120,7 +123,7 @@ PATTERNS: Mapping[str, Callable[[Group, Floats], Floats]] = {
     "pingpong": _pingpong,
     "multipair": partial(_pairs, bidirectional=False),
     "bidirectional": partial(_pairs, bidirectional=True),
-    # These three differ only in the cost of creating requests, which the model leaves out.
+    # These three patterns differ only in the cost of creating requests, which the model leaves out.
     **dict.fromkeys(("halo", "halo_persistent", "halo_neighbor"), _halo),
     "halo3d": partial(_halo, dimensions=3),
     "halo_overlap": partial(_halo, computing=True),
@@ -132,4 +135,4 @@ PATTERNS: Mapping[str, Callable[[Group, Floats], Floats]] = {
         for epoch in ("", "lock", "fence")
     },
 }
-"""Maps the name of each pattern to the function that returns its time."""
+"""Maps the name of each pattern to the function that returns the pattern's time."""

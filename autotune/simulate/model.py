@@ -1,7 +1,7 @@
-"""Interface of the simulated cluster: how long a collective takes on a machine with given settings.
+"""Interface of the simulated cluster: predict how long a collective takes on a machine with given settings.
 
-Place in the flow: (`Fabric`, collective, algorithm, segment size, sizes) → seconds. The times are without
-noise (which ``noise`` adds), and the same for the same input.
+Place in the flow: (`Fabric`, collective, algorithm, segment size, sizes) → seconds. The predicted times are
+without noise (which ``noise`` adds); they depend only on the input.
 """
 
 from collections.abc import Sequence
@@ -25,23 +25,23 @@ def predict(
     sizes_bytes: Sequence[int] | NDArray[np.float64],
     comm_size: int = 0,
 ) -> NDArray[np.float64]:
-    """Return the time of one call until its last rank has returned, in seconds, shape (n_sizes,).
+    """Return the time until the last rank has returned from a call, in seconds, shape (n_sizes,).
 
     Args:
         fabric: The job on its machine.
         collective: Name of the collective or pattern.
-        algorithm: One of `algorithms(collective, ranks)`. As in reality it has an effect only if the
-            component ``tuned`` runs the call, which it also does if the chosen component does not implement
-            the collective.
-        segment_bytes: Size of the segments; 0: messages are not split.
+        algorithm: Name of an algorithm that `algorithms(collective, ranks)` returns. As in reality, it only
+            has an effect if the component ``tuned`` runs the call, because it is the chosen component or
+            because the chosen component does not implement the collective.
+        segment_bytes: Size of the segments; 0 means that messages are not split.
         sizes_bytes: Message sizes, counted as in `Cell`: the vector of a rank for allreduce, bcast and
-            reduce, one block for the others. They are ignored for a barrier.
-        comm_size: Number of ranks of the communicator, which consists of the job's first ranks; 0: all ranks.
-            For components other than ``tuned`` the communicator is rounded up to whole nodes.
+            reduce, one block for other collectives. A barrier ignores them.
+        comm_size: Number of ranks of the communicator, which consists of the first ranks of the job; 0 means
+            all ranks. For components other than ``tuned`` the communicator is rounded up to whole nodes.
 
     Raises:
         ScenarioError: If the communicator has more ranks than the job.
-        SpaceError: If the model does not know the collective or the algorithm.
+        SpaceError: If there is no model of the collective or of the algorithm.
     """
     ranks = comm_size or fabric.cluster.ranks
     if not 1 <= ranks <= fabric.cluster.ranks:
@@ -51,7 +51,7 @@ def predict(
     pattern_group = Group(fabric, everybody, missing(fabric.cache_per_rank_bytes, 2 * nbytes))
     if (duration := pattern_s(collective, pattern_group, nbytes)) is not None:
         return duration
-    returns_early = collective in BLOCKING  # of the components only ``tuned`` has non-blocking collectives
+    returns_early = collective in BLOCKING  # ``tuned`` is the only component with non-blocking collectives
     collective = BLOCKING.get(collective, collective)
     model = model_of(collective)
     buffers = model.buffers(ranks)

@@ -1,15 +1,15 @@
-"""Noise of the simulated cluster, like that of real ones: spread, spikes, and launches that fail.
+"""Noise of the simulated cluster, as on real clusters: spread, spikes, and launches that fail.
 
 Place in the flow: `predict` → :func:`sample` → the raw samples of a simulated launch; `Faults` → how a launch
-ends. All randomness comes from the generators that are passed in.
+ends. All random numbers come from generators that are passed in.
 
-Notation: a sample is median · J · M · L · W · S. The factor J is that of the batch job (its nodes, their
-place in the network, the day), M that of the moment (other activity on the machine), L that of the launch
-(what stays the same during one ``mpirun``, such as the place of its memory), W that of the single call, and S
-is a spike. J, M, L and W are log-normal with median 1, so the median over many jobs is the predicted time. A
-campaign runs in one job or in a chain of jobs, so the launches that it compares have the same J until the
-next job begins. Launches that are made one after the other differ in M; those of a heat, which are alive at
-the same time, have the same J and M.
+Notation: a sample is median · J · M · L · W · S. The factor J belongs to the batch job (its nodes, their
+place in the network, the day), M to the moment (other activity on the machine), L to the launch (what stays
+the same during one ``mpirun``, such as the place of its memory), and W to the single call; S is a spike. J,
+M, L and W are log-normal with median 1, so the median over many jobs is the predicted time. A campaign runs
+in one job or in a chain of jobs, so the launches that it compares have the same J until the next job begins.
+A *heat* is a group of launches that run at the same time and take turns; they have the same J and M. Launches
+that are made one after another differ in M.
 """
 
 from collections.abc import Mapping
@@ -25,25 +25,25 @@ from autotune.structure import Document
 
 @dataclass(frozen=True, slots=True)
 class NoiseModel:
-    """How much the simulated samples, launches and jobs vary."""
+    """Spread of the simulated samples, launches and jobs."""
 
-    within: float = 0.03  # Standard deviation of the logarithm of W, within one launch.
+    within: float = 0.03  # Standard deviation of ln W, within one launch.
     launch: float = 0.02
-    """Standard deviation of the logarithm of L, within one job; recorded alltoall campaigns of several jobs
-    (DeltaAI, 23 configurations on 2, 4 and 8 nodes), each launch at its own moment, show 0.013 to 0.026 for L
-    and M together. Launches that took turns of a millisecond on two cores have 0.006 to 0.013."""
+    """Standard deviation of ln L, within one job. In recorded alltoall campaigns of several jobs (DeltaAI, 23
+    configurations on 2, 4 and 8 nodes), with each launch at its own moment, L and M together have 0.013 to
+    0.026. Launches that took turns of a millisecond on two cores have 0.006 to 0.013."""
     moment: float = 0.0
-    """Standard deviation of the logarithm of M, within one job: 0.05 to 0.13 on two cores with other work,
-    from launches of the same settings made one after the other."""
+    """Standard deviation of ln M, within one job. On two cores with other work, launches of the same settings
+    made one after another have 0.05 to 0.13."""
     between: float = 0.05
-    """Standard deviation of the logarithm of J; 0.05 gives a max/min over five jobs of 1.12 in the median, as
-    measured on quiet systems (1.04 to 1.20), 0.13 the 1.37 of a busy one."""
-    launches_per_job: int = 20  # Number of launches with the same J, before the next job of the chain begins.
-    drift: float = 0.0  # By how much ln(time) grows over 100 launches, as on a machine that warms up.
-    spike_rate: float = 0.005  # Share of calls that a daemon or a neighbour's traffic disturbs.
+    """Standard deviation of ln J. With 0.05 the median of max/min over five jobs is 1.12, as measured on
+    quiet systems (1.04 to 1.20); with 0.13 it is 1.37, as measured on a busy system."""
+    launches_per_job: int = 20  # Number of launches in each job of a chain; they have the same J.
+    drift: float = 0.0  # Growth of ln(time) over 100 launches, as on a machine that warms up.
+    spike_rate: float = 0.005  # Share of the calls that a daemon or a neighbour's traffic disturbs.
     spike_factor: float = 4.0
-    """Mean of the time that a spike adds, in multiples of the undisturbed call (exponentially
-    distributed)."""
+    """Mean of the additional time of a spike, as a multiple of the undisturbed time; the additional time is
+    exponentially distributed."""
 
     def __post_init__(self) -> None:
         spreads = (self.within, self.launch, self.moment, self.between, self.spike_factor)
@@ -56,13 +56,13 @@ class NoiseModel:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Probabilities with which one simulated launch fails, by the kind of failure."""
+    """Probabilities of the ways in which a simulated launch fails."""
 
-    hang: float = 0.0  # Probability that the launch never ends, and is stopped by the timeout.
+    hang: float = 0.0  # Probability that the launch never ends, so that the timeout stops it.
     crash: float = 0.0  # Probability that the launch ends without a result.
     wrong_result: float = 0.0
-    """Probability that one of the collectives that the launch runs gives a wrong result."""
-    lost_node: float = 0.0  # Probability that a node dies, after which the launch reports nothing more.
+    """Probability that one of the launch's collectives gives a wrong result."""
+    lost_node: float = 0.0  # Probability that a node dies, after which the launch reports nothing.
 
     def __post_init__(self) -> None:
         rates = (self.hang, self.crash, self.wrong_result, self.lost_node)
@@ -70,7 +70,7 @@ class Faults:
             raise ScenarioError(f"fault rates out of range: {self}", "each ≥ 0, together at most 1")
 
     def draw(self, rng: np.random.Generator) -> str:
-        """Draw how a launch ends: ``ok``, or the name of a field of this class."""
+        """Draw how a launch ends: ``ok`` or the name of a field of this class."""
         u = rng.random()
         for name in ("hang", "crash", "wrong_result", "lost_node"):
             u -= getattr(self, name)
@@ -79,41 +79,43 @@ class Faults:
         return "ok"
 
 
-_MOMENT = 1  # Part of the random seed from which M is drawn, so that M is independent of other draws.
-QUIET = NoiseModel()  # The noise of a quiet system.
-RELIABLE = Faults()  # The faults of a system on which no launch fails.
+_MOMENT = 1  # Additional part of the seed for drawing M, so that M is independent of other draws.
+QUIET = NoiseModel()  # Noise of a quiet system.
+RELIABLE = Faults()  # Faults of a system on which no launch fails.
 
 
 @dataclass(frozen=True, slots=True)
 class Imperfections:
     """Noise and faults of a modelled cluster: the section ``simulate`` of a scenario."""
 
-    noise: NoiseModel = QUIET  # Spread of the samples.
-    faults: Faults = RELIABLE  # Probabilities of failures.
+    noise: NoiseModel = QUIET
+    faults: Faults = RELIABLE
     knobs: Mapping[str, Any] = field(default_factory=dict)
-    """Artificial parameters with known effects, which ``space=discover`` is to find: maps each name to its
-    levels and their effects, see ``planted.truth_from``."""
+    """Artificial parameters with known effects, which ``space=discover`` should find: maps the name of each
+    parameter to its levels and their effects, see ``planted.truth_from``."""
     site: Mapping[str, Any] = field(default_factory=dict)
-    """Settings in the cluster's own configuration files: maps a parameter to its default on this cluster."""
-    at_once: bool = True  # Whether several launches can be alive at the same time, and take turns.
+    """Settings in the cluster's own configuration files: maps each set parameter to its default on this
+    cluster."""
+    at_once: bool = True  # Whether several launches can run at the same time and take turns.
 
 
 def imperfections_from(values: Mapping[str, Any]) -> Imperfections:
-    """Return the noise and faults that a mapping describes; its keys are the fields of `Imperfections`.
+    """Return the noise and the faults that a mapping describes; its keys are the fields of `Imperfections`.
 
     Raises:
-        ScenarioError: If a field is unknown or not a number, or a value is out of its range.
+        ScenarioError: If a field is unknown or not a number, or if a value is out of range.
     """
     return Document("the scenario", ScenarioError).structured(Imperfections, values, "simulate")
 
 
 def launch_factor(noise: NoiseModel, seed: int, moment: int, rng: np.random.Generator) -> float:
-    """Return J · M · L of one launch of a campaign, including its drift.
+    """Return J · M · L of one launch of a campaign, multiplied by the drift up to this launch.
 
     Args:
         noise: How much the factors vary.
         seed: Seed of the campaign, from which the J of each job and the M of each moment are drawn.
-        moment: Number of the launch, from 1; for a launch in a heat, the number of the heat's first launch.
+        moment: Number of the launch, counted from 1; for a launch in a heat, the number of the heat's first
+            launch.
         rng: Generator from which L is drawn.
     """
     job = np.random.default_rng([seed, (moment - 1) // noise.launches_per_job])
@@ -128,7 +130,7 @@ def sample(
 ) -> NDArray[np.float64]:
     """Draw the times of n calls in one launch, in seconds, (n,).
 
-    They vary around the predicted median, multiplied by the launch's ``factor`` (J · M · L).
+    The times vary around the predicted median, multiplied by the launch's ``factor`` (J · M · L).
     """
     times = median_s * factor * np.exp(rng.normal(0.0, noise.within, n))
     hit = rng.random(n) < noise.spike_rate

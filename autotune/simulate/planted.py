@@ -1,7 +1,7 @@
-"""Planted knobs: artificial parameters of a simulated cluster, few of which have an effect.
+"""Planted knobs: artificial parameters of a simulated cluster, only few of which have an effect.
 
-They test how well a discovery finds the parameters that matter. A planted level multiplies the time at each
-message size by a known factor.
+With planted knobs one can test how well a discovery finds the parameters that matter. A planted level (a knob
+at one of its values) multiplies the time at each message size by a known factor.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,25 +14,26 @@ from numpy.typing import NDArray
 from autotune.errors import ScenarioError
 from autotune.space import Value
 
-Level = tuple[str, Value]  # Name of a knob and one of its values.
+Level = tuple[str, Value]  # A level: the name of a knob and one of its values.
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The true effect of every planted level."""
+    """The true effects of all planted levels."""
 
     factors: Mapping[Level, tuple[float, ...]]
-    """Maps a level to its factor on the time at each size; other levels have no effect."""
+    """Maps a level to the factor by which it multiplies the time at each size; levels that are missing here
+    have no effect."""
     fatal: frozenset[Level] = frozenset()  # Levels with which a launch ends without a result.
     hanging: frozenset[Level] = frozenset()  # Levels with which a launch never ends.
     together: Mapping[frozenset[Level], float] = field(default_factory=dict)
-    """Maps a pair of levels to a further factor, at all sizes, that applies if both are set."""
+    """Maps a pair of levels to an additional factor, for all sizes, that applies if both levels are set."""
     only: Mapping[tuple[Level, str], tuple[float, ...]] = field(default_factory=dict)
-    """Maps (level, collective or pattern) to a further factor, at each size, on the time of that
-    collective."""
+    """Maps (level, collective or pattern) to an additional factor, for each size, on the time of this
+    collective or pattern."""
 
     def fate(self, changes: Collection[Level]) -> str:
-        """Return how a launch with these levels fails: ``crash``, ``hang``, or an empty text if it works."""
+        """Return how a launch with these levels fails: ``crash`` or ``hang``; empty if it does not fail."""
         if self.fatal & set(changes):
             return "crash"
         return "hang" if self.hanging & set(changes) else ""
@@ -48,7 +49,7 @@ class Truth:
         return product
 
 
-NOTHING_PLANTED = Truth({})  # Knobs without any effect.
+NOTHING_PLANTED = Truth({})  # The effects if no planted level has an effect.
 UNSET = "default"  # Default value of a planted knob.
 
 
@@ -56,7 +57,7 @@ def truth_from(declared: Mapping[str, object], n_sizes: int) -> Truth:
     """Return the effects of the planted knobs that a scenario declares in ``simulate.knobs``.
 
     Raises:
-        ScenarioError: If an entry does not describe a knob.
+        ScenarioError: If an entry does not describe a planted knob.
     """
     factors: dict[Level, tuple[float, ...]] = {}
     only: dict[tuple[Level, str], tuple[float, ...]] = {}

@@ -1,17 +1,17 @@
-"""Cost of a message under UCX's protocols, for one pair of ranks and load, and for all message sizes at once.
+"""Costs of messages under UCX's protocols, for one pair of ranks and one load, and for all sizes at once.
 
 Place in the flow: `Machine` + `JobSettings` → `Protocols` → `Fabric` (which determines the `Situation` of
 each message).
 
-Notation: n sizes. A message of m bytes is described by seven numbers (`Costs`), each of shape (n,) here. They
-are built from LogGP's latency L, overhead o and gaps g, G, and from the copies of UCX's protocols:
+Notation: n sizes. Seven numbers (`Costs`), here each of shape (n,), describe a message of m bytes. They
+follow from LogGP's latency L, overhead o and gaps g and G, and from the copies that UCX's protocols make:
 
-- eager bcopy: the sender copies into a bounce buffer, the wire takes m·G, and the receiver copies out. The
-  three overlap, because long messages are sent in fragments;
-- eager zcopy (from the zcopy threshold on, between nodes): the sender's buffer is registered instead of
+- eager bcopy: the sender copies the data into a bounce buffer, the transfer takes m·G, and the receiver
+  copies the data out of a buffer. These three overlap, because long messages are sent in fragments;
+- eager zcopy (between nodes, from the zcopy threshold on): the sender's buffer is registered instead of
   copied, and the sender waits until the NIC has sent the data;
 - rendezvous (from the rendezvous threshold on): no data move before both sides are ready and have exchanged a
-  handshake. Then there are no CPU copies between nodes, and one copy instead of two inside a node.
+  handshake. Then the CPUs copy nothing between nodes, and copy the data once instead of twice inside a node.
 """
 
 from functools import cached_property
@@ -27,37 +27,41 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 SELF, DOMAIN, SOCKET, NODE, NETWORK = range(5)
-"""Distance between two ranks: the same rank, the same NUMA domain, socket or node, or different nodes."""
+"""Distance between two ranks: the same rank, the same NUMA domain, the same socket, the same node, or
+different nodes."""
 
 
 class Costs(NamedTuple):
-    """Costs of a message, in seconds; shape (n,) for one situation, (g, n) for each of g messages."""
+    """Costs of messages in seconds; shape (n,) for a single situation, (g, n) for g messages."""
 
     send: Floats  # CPU time of the sender until the message is under way.
     wire: Floats
-    """Time from the end of ``send`` until a waiting receiver has the message; -inf where there is no
-    message."""
-    hold: Floats  # Time that the receiver takes from its call until it has a message that arrived before.
-    receive: Floats  # CPU time of the receiver after that.
-    port: Floats  # Time for which the message keeps the sender's port busy, so that the next one has to wait.
-    release: Floats  # Time from the end of ``send`` until the sender's buffer is free (zcopy).
+    """Time from the end of ``send`` until a waiting receiver has the message; -inf if there is no message."""
+    hold: Floats  # Time from the receiver's call until it has a message that arrived before the call.
+    receive: Floats  # CPU time of the receiver after it has the message.
+    port: Floats
+    """Time during which the message occupies the sender's port, so that the next message has to wait."""
+    release: Floats  # Time from the end of ``send`` until the sender's buffer may be used again (zcopy).
     synchronous: NDArray[np.bool_]
     """Whether the sender has to wait until the receiver has the message (rendezvous)."""
 
 
 class Situation(NamedTuple):
-    """Everything except its size on which the cost of a message depends."""
+    """Everything, other than its size, on which the cost of a message depends."""
 
-    distance: int  # Distance between the ranks, one of SELF … NETWORK.
+    distance: int  # Distance between the two ranks: SELF, DOMAIN, SOCKET, NODE or NETWORK.
     share: int  # Number of messages that cross the same NIC at the same time.
     active: int  # Number of cores of the same NUMA domain that copy at the same time.
-    bridge: int  # Number of messages that go from the same socket to others of its node at the same time.
-    far_ends: int  # Number of ends, 0 to 2, that are on another socket than their node's NIC.
-    peers: int  # Number of ranks on other nodes to which a rank sends in the whole algorithm (connections).
+    bridge: int
+    """Number of messages that leave the same socket for other sockets of the node at the same time."""
+    far_ends: int  # Number of ends of the message, 0 to 2, that are not on the socket of their node's NIC.
+    peers: int
+    """Number of ranks on other nodes to which a rank sends in the whole algorithm, which is its number of
+    connections."""
 
 
 class Protocols:
-    """The protocols in effect for a job of ``ppn`` ranks a node, with one transport between nodes."""
+    """The protocols in effect in a job with ``ppn`` ranks per node and one transport between nodes."""
 
     def __init__(self, machine: Machine, transport: Transport, settings: JobSettings, ppn: int) -> None:
         self.machine = machine
@@ -79,21 +83,24 @@ class Protocols:
 
     @cached_property
     def zcopy_bytes(self) -> float:
-        """Return the zcopy threshold in effect; UCX's own is where copying costs more than registering."""
+        """Return the zcopy threshold in effect.
+
+        UCX's own threshold is the size from which on copying costs more than registering.
+        """
         if self.settings.zcopy_bytes is not None:
             return self.settings.zcopy_bytes
         cheaper = self.transport.registration_s < _SIZES / _UCX_BCOPY_BYTES_PER_S
         return float(_SIZES[np.argmax(cheaper)]) if cheaper.any() else np.inf
 
     def copy_s(self, nbytes: Floats, active: int, missing: Floats, *, buffered: bool = False) -> Floats:
-        """Return the time that one core takes to copy while other cores of its NUMA domain copy too, (n,).
+        """Return the time of a copy on one core while other cores of its NUMA domain also copy, (n,).
 
         Args:
             nbytes: Payloads, shape (n,).
-            active: Number of cores of the domain that copy at the same time.
-            missing: Share of the data that comes from memory and not from caches, shape (n,).
-            buffered: Whether the source or the target is a small buffer that stays in the caches, which
-                halves the traffic to memory.
+            active: Number of cores of the domain that copy at the same time, including this core.
+            missing: Share of the data that comes from memory instead of caches, shape (n,).
+            buffered: Whether the source or the target is a small buffer that stays in caches, so that there
+                is only half of the traffic to memory.
         """
         memory = self.machine.memory
         core = memory.copy_bytes_per_s * (1.0 + memory.numa_gain * (self.settings.numa_per_socket > 1))
@@ -101,7 +108,7 @@ class Protocols:
         return nbytes * ((1.0 - missing) / memory.cache_copy_bytes_per_s + missing / core)
 
     def _domain_bytes_per_s(self, active: int) -> float:
-        """Return the part of a NUMA domain's memory bandwidth that one of its active cores gets."""
+        """Return the memory bandwidth that one of the active cores of a NUMA domain gets."""
         return self.machine.memory.socket_bytes_per_s / self.settings.numa_per_socket / max(active, 1)
 
     def price(self, situation: Situation, nbytes: Floats, missing: Floats) -> Costs:
@@ -124,7 +131,7 @@ class Protocols:
     def _inside_node(
         self, at: Situation, nbytes: Floats, missing: Floats
     ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-        """Return the (send, wire, hold, receive, port, release) of eager messages and of rendezvous."""
+        """Return (send, wire, hold, receive, port, release) of eager messages, and the same of rendezvous."""
         memory = self.machine.memory
         farther = {DOMAIN: 0.0, SOCKET: memory.domain_latency_s, NODE: memory.socket_latency_s}
         latency = memory.latency_s + farther[at.distance]
@@ -135,8 +142,8 @@ class Protocols:
         if at.distance == NODE:
             link = nbytes * (max(at.bridge, 1) / memory.cross_socket_bytes_per_s)
         out = np.maximum(copy, link)
-        # The receiver copies fragments while the sender still copies others: only the last one takes extra
-        # time.
+        # The receiver copies fragments while the sender copies further fragments: only the last fragment
+        # takes additional time.
         last = out * _fraction(nbytes, memory.fragment_bytes)
         eager = (overhead + copy, latency + last, out, overhead, overhead + copy, nothing)
         single = memory.single_copy_bytes_per_s
@@ -148,7 +155,7 @@ class Protocols:
     def _between_nodes(
         self, at: Situation, nbytes: Floats, missing: Floats
     ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-        """Return the (send, wire, hold, receive, port, release) of eager messages and of rendezvous."""
+        """Return (send, wire, hold, receive, port, release) of eager messages, and the same of rendezvous."""
         net = self.transport
         share = max(at.share, 1)
         fetched = max(0.0, 1.0 - net.connections_cached / max(at.peers * self.ppn, 1))
@@ -157,13 +164,13 @@ class Protocols:
         gap = net.gap_s + fetched * net.connection_gap_s
         nothing = np.zeros_like(nbytes)
         overhead = nothing + net.overhead_s
-        # A rank's traffic is limited by its connection, by its share of the NIC, and by its own core.
+        # A rank's traffic is limited by its connection, by its share of the NIC, and by its core.
         serial = nbytes * max(1.0 / net.flow_bytes_per_s, share / net.bytes_per_s)
         arriving = latency + np.maximum(serial, (share - 1) * gap)
         if at.peers > 1:
-            # Ranks that always send to new partners get out of step: while some wait for the wire, others use
-            # the NIC, so that latency and queueing overlap. In simulations by SMPI they add up as sqrt(a² +
-            # b²).
+            # Ranks that always send to new partners get out of step: while some of them wait for the wire,
+            # others use the NIC, so that latency and queueing overlap. In simulations by SMPI the two times a
+            # and b combine to sqrt(a² + b²).
             alone = nbytes / net.flow_bytes_per_s
             arriving = alone + np.hypot(latency, arriving - latency - alone)
         software = nbytes / net.cpu_bytes_per_s
@@ -173,12 +180,12 @@ class Protocols:
         pushed = np.where(zcopy, net.registration_s, copy) + software
         begin = np.where(zcopy, net.registration_s, (copy + software) * fraction)
         out = copy + software
-        # The last byte is on the wire once the CPU has pushed it and the NIC has sent all bytes before it.
+        # The last byte is on the wire when the CPU has pushed it and the NIC has sent all bytes before it.
         # Then the receiver copies the last fragment.
         wire = np.maximum(latency, begin + arriving - pushed) + out * fraction
         port = np.maximum(overhead + pushed, np.maximum(serial, share * gap))
         eager = (overhead + pushed, wire, out, overhead, port, np.where(zcopy, serial + latency, 0.0))
-        # Without remote memory access the receiver has to copy each packet, while further packets arrive.
+        # Without remote memory access the receiver copies each packet while further packets arrive.
         receiver_s = software if net.remote_access else out
         hold = net.rendezvous_s + net.registration_s + np.maximum(arriving, latency + receiver_s)
         return eager, (overhead + net.registration_s, latency + hold, hold, overhead, serial, nothing)
@@ -186,8 +193,8 @@ class Protocols:
     def _crossing(self, distance: int) -> float:
         """Return the size from which on UCX expects rendezvous to be faster than eager messages.
 
-        UCX estimates both for an idle pair of ranks, at speeds that it assumes, as if copies and transfer did
-        not overlap.
+        UCX estimates both times for an idle pair of ranks, with speeds that it assumes, and without overlap
+        of copies and transfer.
         """
         memory, net = self.machine.memory, self.transport
         if distance == NETWORK:
@@ -203,11 +210,11 @@ class Protocols:
 
 
 _UCX_BCOPY_BYTES_PER_S = 7000 * 2**20
-"""Rate that UCX assumes on every machine for a copy to or from a NIC's buffer (UCX 1.20, UCX_BCOPY_BW)."""
+"""Rate that UCX assumes, on every machine, for a copy to or from a NIC's buffer (UCX 1.20, UCX_BCOPY_BW)."""
 _UCX_SHARED_MEMORY_BYTES_PER_S = 15360 * 2**20
-"""Rate that UCX assumes on every machine for a copy through shared memory (UCX 1.20, UCX_MM_BW)."""
+"""Rate that UCX assumes, on every machine, for a copy through shared memory (UCX 1.20, UCX_MM_BW)."""
 _SIZES: Floats = 2.0 ** np.arange(8, 23, 0.25)
-"""Sizes in bytes, from 256 B to 4 MiB, that are tried as UCX's automatic thresholds."""
+"""Sizes in bytes, from 256 B to 4 MiB, among which UCX's automatic thresholds are searched."""
 
 
 def _fraction(nbytes: Floats, fragment_bytes: float) -> Floats:

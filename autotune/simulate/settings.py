@@ -1,8 +1,8 @@
-"""Job-wide settings whose effect can be simulated, under their names in the search spaces.
+"""Job-wide settings whose effect can be simulated, with their names in the search spaces.
 
 Place in the flow: the job-wide values of a trial → :func:`settings_from` → `JobSettings` → `predict`.
-Settings that a trial does not contain have the MPI stack's own default, so that an empty mapping is the
-untuned baseline.
+Settings that are missing in a trial have the MPI stack's own default, so an empty mapping is the untuned
+baseline.
 """
 
 from collections.abc import Mapping
@@ -16,26 +16,25 @@ TLS = ("all", "self,sm,rc", "self,sm,ud", "self,sm,dc", "self,sm,tcp")
 """Values of UCX_TLS that can be simulated."""
 COMPONENTS = ("tuned", "han", "hcoll", "ucc")  # Collective components that can be simulated.
 STACK_COMPONENT = "han"
-"""The component that runs collectives by default: Open MPI 5 gives han a higher priority (35) than tuned
-(30)."""
+"""Component that runs collectives by default: Open MPI 5 gives han a higher priority (35) than tuned (30)."""
 MAPPINGS = ("block", "cyclic")  # Ways to place the ranks of a node on its NUMA domains.
 
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """Settings of one job for all its messages; a threshold of None stands for UCX's ``auto``."""
+    """Job-wide settings for all messages; a threshold of None means UCX's ``auto``."""
 
-    tls: str = "all"  # UCX_TLS, one of `TLS`.
+    tls: str = "all"  # Value of UCX_TLS, one of `TLS`.
     rndv_intra_bytes: float | None = None
-    """UCX_RNDV_THRESH inside a node: size of the smallest message that is sent by rendezvous (inf: none
-    is)."""
+    """UCX_RNDV_THRESH inside a node: smallest size of a message that is sent by rendezvous; inf if no message
+    is."""
     rndv_inter_bytes: float | None = None  # UCX_RNDV_THRESH between nodes.
     zcopy_bytes: float | None = None
-    """UCX_ZCOPY_THRESH: size from which on eager messages are sent without a copy."""
+    """UCX_ZCOPY_THRESH: smallest size of an eager message that is sent without a copy."""
     component: str = "tuned"
-    """Collective component, one of `COMPONENTS`. Only with ``tuned`` an algorithm can be chosen."""
-    mapping: str = "block"  # How the ranks of a node are placed on its NUMA domains, one of `MAPPINGS`.
-    numa_per_socket: int = 1  # Number of NUMA domains per socket (NPS, SNC), a firmware setting.
+    """Collective component, one of `COMPONENTS`. An algorithm can be chosen only with ``tuned``."""
+    mapping: str = "block"  # Way to place the ranks of a node on its NUMA domains, one of `MAPPINGS`.
+    numa_per_socket: int = 1  # Number of NUMA domains per socket, a setting of the firmware (NPS, SNC).
 
     def __post_init__(self) -> None:
         for name, value, choices in (
@@ -49,12 +48,13 @@ class JobSettings:
 
 
 def settings_from(values: Mapping[str, str | int | float | bool]) -> JobSettings:
-    """Return the settings that a trial's values describe.
+    """Return the settings that the values of a trial describe.
 
-    Names that cannot be simulated are ignored; algorithms and segment sizes are arguments of `predict`.
+    Names of settings that cannot be simulated are ignored; algorithms and segment sizes are arguments of
+    `predict`.
 
     Raises:
-        SpaceError: If a name that can be simulated has a value that cannot.
+        SpaceError: If a setting that can be simulated has a value that cannot be simulated.
     """
     return JobSettings(
         tls=str(values.get("UCX_TLS", "all")),

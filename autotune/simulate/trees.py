@@ -1,11 +1,11 @@
-"""Trees of ranks: their shapes in Open MPI, and simulations of data that go down or up a tree in segments.
+"""Trees of ranks: their shapes in Open MPI, and simulations of data that move up or down a tree in segments.
 
 Place in the flow: `Fabric` (costs of a message) → trees → ``algorithms`` → `predict`.
 
-Notation: as in ``schedule``. A tree consists of the parent of each rank (its number in the group, -1 for a
-root) and of each rank's position among its siblings. A message of several segments takes the time of its
-first segment through the whole tree. Each further segment takes the time of the slowest stage, while all
-edges are busy.
+Notation: as in ``schedule``. A tree consists of the parent of each rank (as the parent's number in the group,
+-1 for a root) and of each rank's position among its siblings. The first segment of a message takes the time
+of its way through the whole tree. Each further segment takes the time of the slowest stage, because all edges
+are busy then.
 """
 
 from collections.abc import Callable
@@ -17,16 +17,16 @@ from autotune.simulate.protocols import Floats, Ints
 from autotune.simulate.schedule import Group, makespan
 
 _STEPWISE = 160
-"""Number of steps above which the times in a tree (chains, flat trees) are summed along its paths, in place
-of a simulation step by step."""
+"""Trees with more steps than this (chains, flat trees) are not simulated step by step; times are summed along
+their paths instead."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankTree:
-    """One or several rooted trees of ranks."""
+    """One rooted tree of ranks, or several."""
 
-    parent: Ints  # Number of each rank's parent in the group, -1 for a root, shape (g,).
-    turn: Ints  # Position of each rank among its parent's children, from 0, shape (g,).
+    parent: Ints  # Number of each rank's parent, -1 for a root, shape (g,).
+    turn: Ints  # Position of each rank among the children of its parent, counted from 0, shape (g,).
 
     def depth(self) -> Ints:
         """Return the number of edges between each rank and its root, shape (g,)."""
@@ -42,7 +42,7 @@ class RankTree:
         return total
 
     def steps(self) -> list[Ints]:
-        """Return the groups of ranks whose parents send to them in the same step, in the order of the steps.
+        """Return groups of ranks, in the order of the steps in which their parents send to them.
 
         The order is by depth, then by the position among siblings.
         """
@@ -55,17 +55,17 @@ class RankTree:
         return np.split(children[order], first[1:])
 
 
-Shape = Callable[[int], RankTree]  # Function that returns the tree of a number of ranks.
+Shape = Callable[[int], RankTree]  # Function that returns the tree for a number of ranks.
 
 
 def linear(size: int) -> RankTree:
-    """Return a tree with rank 0 as the root and all others as its children."""
+    """Return a tree in which rank 0 is the root and all other ranks are its children."""
     rank = np.arange(size)
     return RankTree(np.where(rank == 0, -1, 0), np.maximum(rank - 1, 0))
 
 
 def chains(size: int, fanout: int) -> RankTree:
-    """Return a tree with rank 0 as the root of `fanout` chains of consecutive ranks."""
+    """Return a tree in which rank 0 is the root of `fanout` chains of consecutive ranks."""
     rank = np.arange(size)
     length = max(1, -(-(size - 1) // fanout))
     place = (rank - 1) % length
@@ -81,12 +81,12 @@ def binary(size: int) -> RankTree:
 
 
 def in_order_binary(size: int) -> RankTree:
-    """Return a binary tree rooted at the last rank, whose in-order traversal is the order of the ranks."""
+    """Return a binary tree with the last rank as root, whose in-order traversal is the order of the ranks."""
     parent = np.full(size, -1)
     turn = np.zeros(size, dtype=np.intp)
     low, high, root = np.zeros(1, np.intp), np.full(1, size - 1), np.full(1, size - 1)
     while len(root):
-        # The subtree [low, high) below a root splits into halves, each rooted at its own last rank.
+        # The subtree [low, high) below a root is split into halves, each of which has its last rank as root.
         middle = low + (high - low) // 2
         has_left, has_right = middle > low, high > middle
         parent[middle[has_left] - 1], turn[middle[has_left] - 1] = root[has_left], 1
@@ -98,7 +98,7 @@ def in_order_binary(size: int) -> RankTree:
 
 
 def binomial(size: int) -> RankTree:
-    """Return the binomial tree of Open MPI's broadcast: rank r's parent is r without its highest bit."""
+    """Return the binomial tree of Open MPI's broadcast: the parent of rank r is r without its highest bit."""
     rank = np.arange(size)
     top = np.floor(np.log2(np.maximum(rank, 1))).astype(np.intp)
     parent = np.where(rank == 0, -1, rank - (1 << top))
@@ -107,7 +107,7 @@ def binomial(size: int) -> RankTree:
 
 
 def knomial(size: int, radix: int) -> RankTree:
-    """Return the k-nomial tree whose subtrees are contiguous ranks, largest first; radix 2 is binomial."""
+    """Return the k-nomial tree with subtrees of consecutive ranks, the largest first; radix 2 is binomial."""
     rank = np.arange(size)
     parent = np.full(size, -1)
     turn = np.zeros(size, dtype=np.intp)
@@ -128,7 +128,7 @@ def knomial(size: int, radix: int) -> RankTree:
 
 
 def descend(group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate data that go from the roots to the leaves, in segments or (with 0 bytes) as whole messages."""
+    """Simulate data that move from the roots to the leaves, in segments or (if 0 bytes) in whole messages."""
     piece, pieces = segments(nbytes, segment_bytes)
     later_segments = (pieces - 1) * _pace(group, tree, piece, 0.0, up=False)
     steps = tree.steps()
@@ -153,11 +153,11 @@ def descend(group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_byt
 def ascend(
     group: Group, t: Floats, tree: RankTree, nbytes: Floats, segment_bytes: int = 0, *, combine: bool = True
 ) -> Floats:
-    """Simulate data that go from the leaves to the roots; with ``combine`` each parent reduces them."""
+    """Simulate data that move from the leaves to the roots; with ``combine`` each parent reduces them."""
     piece, pieces = segments(nbytes, segment_bytes)
     work = group.reduce_s(piece) if combine else np.zeros_like(piece)
     later_segments = (pieces - 1) * _pace(group, tree, piece, work, up=True)
-    # On the way up, siblings send in reverse order: the smallest subtree comes first.
+    # On the way up, siblings send in reverse order, the smallest subtree first.
     steps = tree.steps()
     if len(steps) > _STEPWISE:
         edge, spacing = _edges(group, tree, piece, up=True)
@@ -176,16 +176,16 @@ def ascend(
 
 
 def segments(nbytes: Floats, segment_bytes: int) -> tuple[Floats, Floats]:
-    """Return the size and the number of the segments of each message, both of shape (n,)."""
+    """Return the size and the number of the segments of each message, each of shape (n,)."""
     if segment_bytes <= 0:
         return nbytes, np.ones_like(nbytes)
     return np.minimum(nbytes, float(segment_bytes)), np.maximum(1.0, np.ceil(nbytes / segment_bytes))
 
 
 def _edges(group: Group, tree: RankTree, piece: Floats, *, up: bool) -> tuple[Floats, Floats]:
-    """Return the time of a single message between each rank and its parent, (g, n), and the least spacing.
+    """Return the time of one message between each rank and its parent, (g, n), and the smallest spacing.
 
-    The spacing, (g, n), is the time between two messages of siblings at their parent.
+    The spacing, (g, n), is the time between the messages of two siblings at their parent.
     """
     below = np.arange(group.size)
     above = np.where(tree.parent >= 0, tree.parent, below)
@@ -197,14 +197,14 @@ def _edges(group: Group, tree: RankTree, piece: Floats, *, up: bool) -> tuple[Fl
 
 
 def _pace(group: Group, tree: RankTree, piece: Floats, work_s: Floats | float, *, up: bool) -> Floats:
-    """Return the time between two segments at the slowest stage when all stages are busy, shape (n,)."""
+    """Return the time between two segments at the slowest stage if all stages are busy, shape (n,)."""
     children = np.flatnonzero(tree.parent >= 0)
     if not len(children):
         return np.zeros_like(piece)
     parents = tree.parent[children]
     source, target = (children, parents) if up else (parents, children)
     costs = group.costs(source, target, piece)
-    # Libraries keep two receives posted, so half of a rendezvous overlaps with the previous segment.
+    # Libraries keep two receives posted, so half of a rendezvous overlaps with the segment before it.
     taking = np.where(costs.synchronous, 0.5 * costs.hold, costs.hold) + costs.receive + work_s
     busy = np.zeros((group.size, len(piece)))
     np.add.at(busy, source, costs.send)

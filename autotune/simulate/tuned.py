@@ -1,12 +1,12 @@
-"""Simulations of the algorithms of Open MPI's component ``tuned``, built from rounds, rings and trees.
+"""Simulate the algorithms of Open MPI's component ``tuned``, composed of rounds, rings and trees.
 
 Place in the flow: ``schedule`` and ``trees`` → ``tuned`` → ``algorithms`` (which lists them) → `predict`.
 
 Notation: every function takes a communicator of g ranks, the times t at which its ranks are ready, (g, n), n
-message sizes in bytes, (n,), and a segment size in bytes (0: messages are not split). It returns t after the
-call. A message is the whole vector of a reduction or bcast, the block of one rank in an allgather, the block
-of one pair in an alltoall. g = 2^k + e: the e ranks beyond the power of two are folded away first, which
-means that each sends its data to a neighbour and waits for the result.
+message sizes in bytes, (n,), and a segment size in bytes (0 means that messages are not split). It returns t
+after the call. A message is the whole vector in a reduction or bcast, the block of one rank in an allgather,
+and the block of one pair of ranks in an alltoall. g = 2^k + e: the e ranks beyond the power of two are
+*folded away* first, which means that each of them sends its data to a neighbour and waits for the result.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from autotune.simulate.protocols import Floats, Ints
 from autotune.simulate.schedule import Group, burst, exchange, ring
 
 Algorithm = Callable[[Group, Floats, Floats, int], Floats]
-"""Function of (communicator, times when ranks are ready (g, n), bytes (n,), segment bytes) that returns the
-times when the ranks are ready after the call, (g, n)."""
+"""Function that simulates an algorithm: it takes the communicator, the times t before the call (g, n), the
+message sizes in bytes (n,) and the segment size in bytes, and returns the times t after the call, (g, n)."""
 
-ELEMENT_BYTES = 8  # Bytes of one element of the vectors that are reduced (a double).
+ELEMENT_BYTES = 8  # Size in bytes of one element of the vectors that are reduced (a double).
 
 _WALKED = 1 << 21
-"""Largest product of ranks and rounds for which every round is simulated. Of longer sequences of similar
-rounds only a sample is simulated."""
+"""Largest product of ranks and rounds for which every round is simulated. If there are more, only a sample of
+the similar rounds is simulated."""
 
 
 def recursive_doubling(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allreduce in log2 g rounds in which pairs of ranks swap and combine whole vectors."""
+    """Simulate an allreduce in log2 g rounds, in which pairs of ranks exchange and combine whole vectors."""
     work = group.reduce_s(nbytes)
     core, folded, at = fold(group, t, nbytes, work)
     for mask in _powers(core.size):
@@ -38,12 +38,12 @@ def recursive_doubling(group: Group, t: Floats, nbytes: Floats, segment_bytes: i
 
 
 def ring_allreduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allreduce as a reduce-scatter around a ring, then an allgather around the ring."""
+    """Simulate an allreduce as a reduce-scatter around a ring, followed by an allgather around the ring."""
     return ring_allgather(group, ring_scatter(group, t, nbytes), nbytes / group.size)
 
 
 def segmented_ring(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a ring allreduce whose reduce-scatter is split into phases of one segment of each block."""
+    """Simulate a ring allreduce whose reduce-scatter has a separate phase for each segment of the blocks."""
     if segment_bytes <= 0:
         return ring_allreduce(group, t, nbytes)
     block = nbytes / group.size
@@ -68,12 +68,12 @@ def reduce_by(shape: trees.Shape, group: Group, t: Floats, nbytes: Floats, segme
 
 
 def rabenseifner_reduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a reduce by vector halving and distance doubling, then a binomial gathering to the root."""
+    """Simulate a reduce by vector halving and distance doubling, then a binomial gather to the root."""
     masks = _powers(group.size)
     core, folded, at, piece = _halved(group, t, nbytes, masks)
     rank = np.arange(core.size)
     for mask in reversed(masks):
-        # Ranks whose highest set bit is this one send their data to their partner below.
+        # Ranks whose highest set bit is ``mask`` send their data to the partner without this bit.
         giving = (rank & mask != 0) & (rank & ~(2 * mask - 1) == 0)
         folded = exchange(core, folded, np.where(giving, rank ^ mask, rank), piece)
         piece = piece * 2
@@ -83,13 +83,16 @@ def rabenseifner_reduce(group: Group, t: Floats, nbytes: Floats, segment_bytes: 
 
 
 def recursive_halving(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a reduce-scatter whose pairs swap halves; ranks that were folded away get their block last."""
+    """Simulate a reduce-scatter in which pairs of ranks exchange halves.
+
+    Ranks that were folded away get their block at the end.
+    """
     _, folded, at, _ = _halved(group, t, nbytes, _powers(group.size)[::-1])
     return unfold(group, t, folded, at, nbytes / group.size)
 
 
 def ring_scatter(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a reduce-scatter in g-1 rounds of one block around a ring."""
+    """Simulate a reduce-scatter around a ring, in g-1 rounds of one block."""
     block = nbytes / group.size
     return ring(group, t, block, group.size - 1, work_s=group.reduce_s(block))
 
@@ -105,20 +108,20 @@ def butterfly(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -
 
 
 def barrier_by(shape: trees.Shape, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a barrier as empty messages that go up a tree of the given shape and down again."""
+    """Simulate a barrier as empty messages that move up a tree of the given shape and down again."""
     tree = shape(group.size)
     return trees.descend(group, trees.ascend(group, t, tree, nbytes, combine=False), tree, nbytes)
 
 
 def dissemination(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a barrier in ceil(log2 g) rounds; in round k a rank signals the rank 2^k further (Bruck)."""
+    """Simulate a barrier in ceil(log2 g) rounds; in round k, rank r signals rank r + 2^k (Bruck)."""
     for distance in doublings(group.size):
         t = exchange(group, t, (np.arange(group.size) + distance) % group.size, nbytes)
     return t
 
 
 def _halved(group: Group, t: Floats, nbytes: Floats, masks: list[int]) -> tuple[Group, Floats, Ints, Floats]:
-    """Simulate rounds that swap and combine halves; return what `fold` returns, and each rank's piece."""
+    """Simulate rounds that exchange and combine halves; return the results of `fold`, and the pieces."""
     core, folded, at = fold(group, t, nbytes, group.reduce_s(nbytes))
     piece = nbytes
     for mask in masks:
@@ -132,15 +135,16 @@ def _powers(size: int) -> list[int]:
 
 
 def doublings(size: int) -> list[int]:
-    """Return the powers of two below a size: distances whose sums reach every rank."""
+    """Return the powers of two below a size, which are the distances whose sums reach every rank."""
     return [1 << i for i in range((size - 1).bit_length())]
 
 
 def fold(group: Group, t: Floats, nbytes: Floats, work_s: Floats) -> tuple[Group, Floats, Ints]:
-    """Simulate that the e ranks beyond a power of two send their data to a neighbour.
+    """Simulate that each of the e ranks beyond a power of two sends its data to a neighbour.
 
     Returns:
-        The communicator of the remaining 2^k ranks, the times when they are ready, and their rank numbers.
+        The communicator of the remaining 2^k ranks, the times at which they are ready, and their numbers in
+        the group.
     """
     core = 1 << (group.size.bit_length() - 1)
     extra = group.size - core
@@ -154,7 +158,7 @@ def fold(group: Group, t: Floats, nbytes: Floats, work_s: Floats) -> tuple[Group
 
 
 def unfold(group: Group, t: Floats, folded: Floats, at: Ints, nbytes: Floats) -> Floats:
-    """Return when all ranks are ready, after those that were folded away have received the result."""
+    """Return the times at which all ranks are ready, after folded ranks have received the result."""
     extra = group.size - len(at)
     if not extra:
         return folded
@@ -165,7 +169,7 @@ def unfold(group: Group, t: Floats, folded: Floats, at: Ints, nbytes: Floats) ->
 
 
 def bruck_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather in ceil(log2 g) rounds with doubling blocks and distances, then a local copy."""
+    """Simulate an allgather in ceil(log2 g) rounds of doubling blocks and distances, then a local copy."""
     rank = np.arange(group.size)
     for distance in doublings(group.size):
         blocks = min(distance, group.size - distance)
@@ -174,7 +178,7 @@ def bruck_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int 
 
 
 def doubling_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather whose pairs swap all their blocks (or Bruck's if g is no power of two)."""
+    """Simulate an allgather in which pairs exchange all their blocks; Bruck's if g is not a power of two."""
     if group.size & (group.size - 1):
         return bruck_allgather(group, t, nbytes)
     for distance in doublings(group.size):
@@ -183,12 +187,12 @@ def doubling_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: i
 
 
 def ring_allgather(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather in g-1 rounds of one block around the ring."""
+    """Simulate an allgather around a ring, in g-1 rounds of one block."""
     return ring(group, t, nbytes, group.size - 1)
 
 
 def neighbor(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather in g/2 rounds of two blocks, with both neighbours in turn; odd g uses a ring."""
+    """Simulate an allgather in g/2 rounds of two blocks, with both neighbours in turn; a ring for odd g."""
     if group.size % 2:
         return ring_allgather(group, t, nbytes)
     rank = np.arange(group.size)
@@ -205,7 +209,8 @@ def neighbor(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) ->
 def sparbit(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
     """Simulate an allgather in log2 g rounds at halving distances.
 
-    So the rounds with many blocks are between near ranks. Each block is a message of its own.
+    So the rounds with many blocks are between ranks that are near each other. Each block is a separate
+    message.
     """
     rank = np.arange(group.size)
     own_blocks = 1
@@ -218,17 +223,17 @@ def sparbit(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> 
 
 
 def swap(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather, alltoall or barrier of two ranks as one exchange."""
+    """Simulate an allgather, alltoall or barrier between two ranks as a single exchange."""
     return exchange(group, t, np.arange(2)[::-1], nbytes) + group.copy_s(nbytes)
 
 
 def everybody(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an allgather (direct) or alltoall (linear) whose ranks post all their messages at once."""
+    """Simulate an allgather (direct) or alltoall (linear) in which each rank sends all messages at once."""
     return burst(group, t, nbytes) + group.copy_s(nbytes)
 
 
 def pairwise(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an alltoall: in round k each rank sends to the k-th rank after it, and likewise receives."""
+    """Simulate an alltoall in which rank r, in round k, sends to rank r + k and receives from rank r − k."""
     rank = np.arange(group.size)
     rounds = group.size - 1
     walked = np.unique(np.linspace(1, rounds, min(rounds, max(32, _WALKED // group.size))).astype(np.intp))
@@ -240,7 +245,7 @@ def pairwise(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) ->
 
 
 def modified_bruck(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate an alltoall in ceil(log2 g) rounds, each of which packs, sends and unpacks half the blocks."""
+    """Simulate an alltoall in ceil(log2 g) rounds; each packs, sends and unpacks half of the blocks."""
     rank = np.arange(group.size)
     t = t + group.copy_s(group.size * nbytes)
     for distance in doublings(group.size):
@@ -251,12 +256,12 @@ def modified_bruck(group: Group, t: Floats, nbytes: Floats, segment_bytes: int =
 
 
 def bcast_by(shape: trees.Shape, group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a bcast whose segments go down a tree of the given shape."""
+    """Simulate a bcast whose segments move down a tree of the given shape."""
     return trees.descend(group, t, shape(group.size), nbytes, segment_bytes)
 
 
 def split_binary(group: Group, t: Floats, nbytes: Floats, segment_bytes: int = 0) -> Floats:
-    """Simulate a bcast that sends each half down one side of a binary tree; then pairs swap their halves."""
+    """Simulate a bcast of one half down each side of a binary tree, after which pairs exchange halves."""
     tree = trees.binary(group.size)
     if group.size < 3:
         return trees.descend(group, t, tree, nbytes, segment_bytes)
@@ -282,7 +287,7 @@ def scatter_then(
 
 
 def _side(tree: trees.RankTree) -> Ints:
-    """Return in which subtree of the root each rank is: 0, 1, or -1 for the root itself."""
+    """Return the number of the root's subtree to which each rank belongs: 0 or 1; -1 for the root itself."""
     rank = np.arange(len(tree.parent))
     top = rank.copy()
     for _ in range(int(tree.depth().max())):

@@ -1,8 +1,8 @@
 """``calibrate``: measure a machine or read benchmark logs, and write a machine file for simulations.
 
-On this machine the probe measures ping-pongs between two ranks, sent eagerly and by rendezvous. Copies and
-reductions on one core are measured in this process. To test the fit, every third size and the measurements
-with UCX's own choice of protocol are left out of it, and the report says how well they are predicted.
+The probe measures ping-pongs between two ranks on this machine, sent eagerly and by rendezvous. Copies and
+reductions on one core are measured in this process. The fit leaves out every third size, and the measurements
+with UCX's own choice of protocol; the report says how well the fit predicts them.
 """
 
 import sys
@@ -30,22 +30,22 @@ from autotune.space.loader import read_yaml
 from autotune.tables.importers import read
 from autotune.views.text import size_text
 
-_RENDEZVOUS = "1k"  # Value of ``UCX_RNDV_THRESH``: messages from 1 KiB on are sent by rendezvous.
-_REPEATS = 7  # Timings of an operation on one core, whose median is taken.
+_RENDEZVOUS = "1k"  # Value of ``UCX_RNDV_THRESH`` with which messages from 1 KiB on are sent by rendezvous.
+_REPEATS = 7  # Number of timings of an operation on one core, of which the median is taken.
 
 
 def from_here(scenario: Scenario, bench: Bench, base: str, out: Path | None) -> int:
-    """Measure this machine under a composed scenario, and write its machine file.
+    """Measure this machine as a composed scenario says, and write its machine file.
 
     Args:
-        scenario: Has the message sizes and the probe's options for the measurements.
-        bench: The means to make the launches.
-        base: Name or path of the machine file with whose values the fit starts.
-        out: The file to be written; None writes ``machine.yaml``.
+        scenario: Scenario with the message sizes and the probe's options for the measurements.
+        bench: Means of making launches on this machine.
+        base: Name or path of the machine file at whose values the fit starts.
+        out: File to be written; None stands for ``machine.yaml``.
 
     Raises:
         CampaignError: a launch failed.
-        ScenarioError: there is no machine file ``base``, or it is no YAML.
+        ScenarioError: there is no machine file ``base``, or it is not YAML.
     """
     machine = _base(base)
     with tempfile.TemporaryDirectory(prefix="autotune-calibrate-") as name:
@@ -69,13 +69,13 @@ def from_here(scenario: Scenario, bench: Bench, base: str, out: Path | None) -> 
 
 
 def from_files(paths: Sequence[Path], base: str, out: Path | None) -> int:
-    """Fit a machine to the ping-pongs in logs of OSU or Intel MPI Benchmarks, taken between two nodes.
+    """Fit a machine to ping-pongs between two nodes, from logs of OSU's or Intel's MPI benchmarks.
 
     ``base`` and ``out`` are as in ``from_here``.
 
     Raises:
-        TableError: a log cannot be read, or none of them contains a ping-pong.
-        ScenarioError: there is no machine file ``base``, or it is no YAML.
+        TableError: a log cannot be read, or no log contains a ping-pong.
+        ScenarioError: there is no machine file ``base``, or it is not YAML.
     """
     series = []
     for path in paths:
@@ -115,8 +115,9 @@ def _pingpong(observation: Observation, settings: JobSettings) -> Series:
 
 
 def _timed(operation: Literal["copy", "reduce"], sizes: Sequence[int]) -> Series:
-    """Time copies or sums of doubles on one core, as the median of several timings of many repetitions."""
-    timed_sizes = [size for size in sizes if size >= 1024]  # the call itself dominates smaller sizes
+    """Time copies or sums of doubles on one core; each time is the median of several timings."""
+    # for smaller sizes the call itself takes most of the time
+    timed_sizes = [size for size in sizes if size >= 1024]
     seconds = []
     for size in timed_sizes:
         source, target = np.ones(size // 8), np.ones(size // 8)

@@ -1,4 +1,4 @@
-"""Converts points into rows of numbers for models of the search (step 9 of the data flow: propose).
+"""Convert points into rows of numbers for the models of a search (step 9 of the data flow: propose).
 
 Notation: ``X`` has shape ``(n_points, n_features)`` with entries in [0, 1].
 """
@@ -15,18 +15,19 @@ from autotune.space.space import Space
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One column of the matrix ``X`` that encodes points."""
+    """One column of the matrix ``X``, which encodes points."""
 
     parameter: str  # Name of the parameter that the column encodes.
     value: Value | None = None
-    """If ``positions`` is empty, the column is 1 if the parameter has this value and else 0.
+    """Value for which the column is 1; for all other values it is 0. It is used if ``positions`` is empty.
 
-    A value of None stands for a parameter that is not active."""
+    None stands for a parameter that is not active."""
     positions: Mapping[Value, float] = field(default_factory=dict)
-    """If not empty, the column is the value's position on an ordered scale, and 0.5 for other values."""
+    """Maps the values on an ordered scale to their positions, which are the entries of the column. Other
+    values have the entry 0.5. Empty for a column that encodes a single value."""
 
     def __call__(self, point: Point) -> float:
-        """Return the entry of this column in the row of one point."""
+        """Return the entry of this column in the row of a point."""
         actual = point.get(self.parameter)
         if self.positions:
             return 0.5 if actual is None else self.positions.get(actual, 0.5)
@@ -34,7 +35,7 @@ class Feature:
 
 
 def features(space: Space) -> tuple[Feature, ...]:
-    """Return the columns of ``encode`` in order.
+    """Return the columns of the matrix that ``encode`` returns, in order.
 
     A parameter that has only one value and no condition has no column.
     """
@@ -44,9 +45,10 @@ def features(space: Space) -> tuple[Feature, ...]:
 def encode(space: Space, points: Sequence[Point]) -> NDArray[np.float64]:
     """Return job-wide points as rows of ``X``, shape ``(n_points, n_features)``.
 
-    An ordered parameter has a column with the value's position on the scale (0.5 for values that are not on
-    it), and a 0/1 column for each value that is not on the scale. Any other parameter has a 0/1 column for
-    each value. A parameter with a condition has one more column, which is 1 if it is not active.
+    An ordered parameter has a column with the position of its value on the scale (0.5 for values that are not
+    on the scale), and a 0/1 column for each value that is not on the scale. Any other parameter has a 0/1
+    column for each of its values. A parameter with a condition has an additional column, which is 1 if the
+    parameter is not active.
     """
     columns = features(space)
     rows = [[column(point) for column in columns] for point in points]

@@ -1,4 +1,4 @@
-"""Converts values and points that users write in the shell or in YAML (step 2 of the data flow, space)."""
+"""Convert values and points that users write in the shell or in YAML (step 2 of the data flow, space)."""
 
 from collections.abc import Mapping
 
@@ -8,16 +8,16 @@ from autotune.space.space import Space
 
 
 def fixed(space: Space, values: Mapping[str, object]) -> Space:
-    """Return the space with parameters fixed at the values that a user gives as ``fix.NAME=VALUE``.
+    """Return the space with some parameters fixed at values that a user gives as ``fix.NAME=VALUE``.
 
     Raises:
-        SpaceError: a parameter or a value is unknown; the message lists what is allowed.
+        SpaceError: a parameter or a value is unknown; the message lists the known ones.
     """
     return space.fix({name: value_of(space, name, value) for name, value in values.items()})
 
 
 def value_of(space: Space, name: str, user_value: object) -> Value:
-    """Return the parameter's value that equals what a user wrote, whatever type the shell or YAML gave it.
+    """Return the value of a parameter that a user means, whatever type the shell or YAML gave to it.
 
     Raises:
         SpaceError: the parameter or the value is unknown.
@@ -31,10 +31,10 @@ def value_of(space: Space, name: str, user_value: object) -> Value:
 
 
 def point_of(space: Space, pairs: tuple[str, ...]) -> Point:
-    """Return the job-wide point that ``NAME=VALUE`` words describe, with defaults for other parameters.
+    """Return the job-wide point that words ``NAME=VALUE`` describe; other parameters have their default.
 
     Raises:
-        ScenarioError: a word has no ``=``, or a parameter has no effect beside the other values.
+        ScenarioError: a word has no ``=``, or a parameter has no effect together with the other values.
         SpaceError: a parameter or a value is unknown.
     """
     values: dict[str, Value] = {}
@@ -54,5 +54,5 @@ def point_of(space: Space, pairs: tuple[str, ...]) -> Point:
 
 
 def text_of(value: object) -> str:
-    """Return the text of a value; YAML's true and false become 1 and 0, as MCA parameters expect."""
+    """Return the text of a value; YAML's true and false become 1 and 0, which MCA parameters expect."""
     return str(int(value)) if isinstance(value, bool) else str(value)

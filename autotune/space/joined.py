@@ -1,6 +1,6 @@
-"""Combines the parameters of a named space with discovered ones, and makes smaller spaces from a space.
+"""Combine the parameters of a named space with discovered parameters, and derive smaller spaces from a space.
 
-This belongs to step 2 of the data flow, the search space.
+These functions belong to step 2 of the data flow, the search space.
 """
 
 import math
@@ -12,10 +12,10 @@ from itertools import pairwise
 from autotune.space.parameter import Parameter, Value, size_in_bytes
 from autotune.space.space import Dropped, Space
 
-DISCOVER = "discover"  # Name of the space that consists of the variables that the MPI stack declares.
-LANE = "ucx_lane:"  # Prefix of facts about the machine that name a UCX transport that carries messages.
+DISCOVER = "discover"  # Name of the space that consists of all variables that the MPI stack declares.
+LANE = "ucx_lane:"  # Prefix of the facts about a machine that name a UCX transport which carries messages.
 _PRIORITY = re.compile(r"coll_\w+_priority")
-"""Matches parameters that set the priority of an Open MPI component for collectives.
+"""Matches names of parameters that set the priority of an Open MPI component for collectives.
 
 The component with the highest priority executes the calls."""
 
@@ -23,9 +23,9 @@ The component with the highest priority executes the calls."""
 def joined(named_space: Space, knobs: Space) -> Space:
     """Return a named space together with discovered knobs (variables that the libraries declare).
 
-    If both set the same variable, the parameter of the named space is used. Parameters of level ``call`` come
-    last. A knob for some of UCX's transports is active only if the list of transports contains one of them:
-    otherwise UCX does not use the knob, and launches that set it would fail.
+    If a parameter of the named space and a knob set the same variable, the parameter is used. Parameters of
+    level ``call`` come last. A knob for some of UCX's transports is active only if the list of transports in
+    use contains one of these: otherwise UCX does not use the knob, and launches that set it would fail.
     """
     parameters = {p.name: p for p in named_space.job}
     turned = {variable for p in named_space.job for variable in variables(p)}
@@ -55,10 +55,10 @@ def joined(named_space: Space, knobs: Space) -> Space:
 
 
 def _reached(swept: Parameter, job: Iterable[Parameter]) -> Parameter:
-    """Return a parameter of level ``call`` that is active only where its component executes the calls.
+    """Return a parameter of level ``call`` with a condition: its own component executes the calls.
 
-    If another component had more than its default priority, it would execute the calls. Then measurements of
-    the parameter's values would be noise.
+    Another component executes the calls if it has more than its default priority. Then the measured
+    differences between the parameter's values would be noise.
     """
     if not any(need.startswith("coll:") for need in swept.requires):
         return swept
@@ -73,16 +73,17 @@ def narrowed(
     kept_names: Collection[str],
     failing: Collection[tuple[str, Value]] = (),
 ) -> Space:
-    """Return a space with only some of the job-wide parameters; a level is a value of a parameter.
+    """Return a space with only some of the job-wide parameters and levels; a level is a value of a parameter.
 
-    Parameters that have one value, or are of level ``call``, stay as they are, except that failing levels are
-    removed.
+    Parameters with a single value, and parameters of level ``call``, stay as they are, but lose failing
+    levels.
 
     Args:
         space: The whole space.
-        levels: Parameter → its levels that matter. The parameter gets these and finer ones next to them.
-        kept_names: Parameters that stay as they are, except that failing levels are removed.
-        failing: (parameter, level) pairs with which launches fail.
+        levels: Maps a parameter to its levels that matter. In the result it has these levels, its default,
+            and finer levels next to them.
+        kept_names: Parameters that stay as they are, but lose failing levels.
+        failing: Levels with which launches fail, as (parameter, level).
     """
     needed = {parent for name in (*levels, *kept_names) for parent in _ancestors(space, name)}
     parameters = []
@@ -100,9 +101,9 @@ def narrowed(
     for parameter in parameters:
         unmet = {n for n, of in parameter.when.items() if n not in remaining and space[n].default not in of}
         if unmet:
-            del remaining[parameter.name]  # so later parameters that depend on this one are dropped too
+            del remaining[parameter.name]  # so later parameters that depend on this one are also removed
         else:
-            # Conditions on parameters that are not in the space are met by their defaults.
+            # A condition on a parameter that is not in the space is met by the parameter's default.
             when = {n: accepted for n, accepted in parameter.when.items() if n in remaining}
             when = {n: tuple(v for v in accepted if v in remaining[n].values) for n, accepted in when.items()}
             parameters_left.append(replace(parameter, when=when))
@@ -110,7 +111,7 @@ def narrowed(
 
 
 def _ancestors(space: Space, name: str) -> Iterator[str]:
-    """Yield the parameters that must have other values than their defaults for a parameter to be active."""
+    """Yield the parameters that must not have their default for a parameter to be active."""
     for parent, accepted in space[name].when.items():
         if space[parent].default not in accepted:
             yield parent
@@ -118,7 +119,7 @@ def _ancestors(space: Space, name: str) -> Iterator[str]:
 
 
 def _with_levels(parameter: Parameter, levels: Collection[Value], finer: bool) -> Parameter:
-    """Return a parameter with its default and some levels; with ``finer`` also with those next to them."""
+    """Return a parameter with its default and some levels; with ``finer``, also with levels next to these."""
     near = {v for pair in pairwise(parameter.scale) if finer and set(pair) & set(levels) for v in pair}
     values = {v for v in parameter.values if v == parameter.default or v in levels or v in near}
     between = set(_between(parameter.scale, levels)) - set(parameter.values) if finer else set()
@@ -139,7 +140,7 @@ def _between(scale: Sequence[Value], levels: Collection[Value]) -> Iterator[Valu
 
 
 def variables(parameter: Parameter) -> Iterator[str]:
-    """Yield the names of MCA parameters and variables that a parameter sets, or the kind of a placement."""
+    """Yield the names of variables and MCA parameters that a parameter sets, or the kind of its placement."""
     by_value = any(key in parameter.values for key in parameter.apply)
     for target in parameter.apply.values() if by_value else (parameter.apply,):
         for kind, targets in target.items() if isinstance(target, Mapping) else ():

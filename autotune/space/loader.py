@@ -1,7 +1,7 @@
-"""Makes a ``Space`` from the text of ``search_spaces/*.yaml``, and the reverse (step 2 of the data flow).
+"""Make a ``Space`` from the text of ``search_spaces/*.yaml``, and such a text from a space.
 
-The grammar is in ``docs/search_spaces.md``. These functions take text and read no file; ``resources`` finds
-the files.
+Place in the data flow: step 2. The grammar is in ``docs/search_spaces.md``. These functions take text and do
+not read files; ``resources`` finds the files.
 """
 
 import re
@@ -21,13 +21,14 @@ _NOT_KEYS = ("name", "held_from", "strong")
 _PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in _NOT_KEYS)
 _VARIABLES = ("env", "mca", "cvar")
 _APPLY_KEYS = (*_VARIABLES, "map_by", "bind_to")
-_PAIRED = ("when", "value_requires", "collectives")  # Mappings that are lists of pairs in a journal.
+_PAIRED = ("when", "value_requires", "collectives")
+"""Fields with a mapping, which a journal contains as a list of pairs."""
 _JOURNAL = Document("the space", SpaceError, own=True, newer=True)
-_HOLE = re.compile(r"\{[^{}]*\}")  # A field of a template; the values that replace it are checked later.
+_HOLE = re.compile(r"\{[^{}]*\}")  # Field of a template; the values that replace it are checked later.
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML loader that refuses aliases, since a few lines with aliases can expand to more than all memory."""
+    """YAML loader that refuses aliases: a few lines with aliases can expand to more than the memory."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Return the next node of the document.
@@ -44,7 +45,7 @@ def read_yaml(text: str) -> Any:
     """Return the content of a user's YAML text as scalars, lists and mappings.
 
     Raises:
-        ValueError: the text is no YAML; the message says why.
+        ValueError: the text is not YAML; the message says why.
     """
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - the loader is a safe one
@@ -59,10 +60,11 @@ def load_space(text: str, name: str) -> Space:
 
     Args:
         text: The text.
-        name: Name of the space, which messages contain; usually the name of the file.
+        name: Name of the space for messages, which is usually the name of the file.
 
     Raises:
-        SpaceError: the text is no YAML, a key is unknown, or a parameter is wrong; the message says which.
+        SpaceError: the text is not YAML, a key is unknown, or a parameter is wrong; the message says which
+            one.
     """
     try:
         document = read_yaml(text)
@@ -79,7 +81,7 @@ def load_space(text: str, name: str) -> Space:
 
 
 def space_document(space: Space) -> dict[str, Any]:
-    """Return a space as values that JSON can express; ``space_of`` makes an equal space from them."""
+    """Return a space as values that JSON can represent; ``space_of`` converts them back to an equal space."""
     return {
         "name": space.name,
         "stack": space.stack,
@@ -90,20 +92,20 @@ def space_document(space: Space) -> dict[str, Any]:
 
 
 def space_of(document: Mapping[str, Any]) -> Space:
-    """Return the space in a document that ``space_document`` made.
+    """Return the space that ``space_document`` converted into a document.
 
     Raises:
         SpaceError: an entry of a damaged document has a wrong type or value.
-        TypeError: a parameter in a damaged document is no mapping.
+        TypeError: a parameter in a damaged document is not a mapping.
     """
     parameters = [{**one, **{key: dict(one[key]) for key in _PAIRED}} for one in document["parameters"]]
     return _JOURNAL.structured(Space, {**document, "parameters": parameters})
 
 
 def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a parameter for JSON, without ``strong`` and ``always`` if they are not set.
+    """Return the fields of a parameter for JSON; ``strong`` and ``always`` are left out if they are not set.
 
-    Mappings become lists of pairs, since JSON would turn keys that are numbers into texts.
+    Mappings become lists of pairs, because JSON would turn keys that are numbers into texts.
     """
     return {
         k: list(v.items()) if k in _PAIRED else v
@@ -161,7 +163,7 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
 
 
 def _check_target(kind: str, words: Any, fields: Collection[str], place: str) -> None:
-    """Refuse a target of ``apply`` of an unknown kind, or with names or words that cannot be applied."""
+    """Raise an error if a target of ``apply`` is of an unknown kind, or has invalid names or words."""
     if kind not in _APPLY_KEYS:
         raise SpaceError(f"{place}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
     if isinstance(words, Mapping) != (kind in _VARIABLES):
@@ -211,12 +213,12 @@ def _scalars(listed: Any, place: str) -> tuple[Value, ...]:
 
 
 def space_text_of(space: Space, above: Sequence[str], parameter_comments: Mapping[str, Sequence[str]]) -> str:
-    """Return the text of a YAML file that declares a space, which ``load_space`` can read.
+    """Return the text of a YAML file that declares a space, in the form that ``load_space`` reads.
 
     Args:
         space: The space.
-        above: Lines of comment at the top of the file.
-        parameter_comments: Name of a parameter → lines of comment before its declaration.
+        above: Lines of a comment at the top of the file.
+        parameter_comments: Maps the name of a parameter to the lines of a comment before its declaration.
     """
     head = yaml.safe_dump({"stack": space.stack, "description": above[0] if above else space.name})
     parts = [*(f"# {line}" for line in above), head.rstrip(), "", "parameters:"]

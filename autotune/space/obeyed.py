@@ -1,9 +1,9 @@
-"""Names of variables by which a program can be made to load, start or write something else.
+"""Names of variables by which programs can be made to load, start or write something.
 
-A search space (step 2 of the data flow) can come from anybody's file or journal, and recommended settings are
-exported to scripts that shells read (step 12). So none of these variables may be in a space or in a
-scenario's file: whoever sets one decides which code is loaded or started, or which file is written. Names are
-compared without regard to case, as some libraries do too.
+A search space (step 2 of the data flow) may come from anybody's file or journal, and recommended settings are
+exported to scripts that shells execute (step 12). Whoever sets one of these variables decides which code is
+loaded or started, or which file is written. So neither a space nor a scenario's file may contain any of them.
+Names are compared without regard to case, because some libraries also ignore case.
 """
 
 import re
@@ -83,7 +83,7 @@ OBEYED = {
         *("FI_LOG_OUTPUT", "*_v_output", "*mca_base_verbose", "*mca_verbose"),
     ),
 }
-"""Maps a description of the programs that obey some variables to patterns of these variables' names.
+"""Maps a description of programs to patterns of the names of the variables that these programs obey.
 
 Sources: ld.so(8), "Secure-execution mode"; bash(1), zshparam(1), perlrun(1), python(1), node(1), make(1),
 gcc(1), ssh(1), srun(1), rsync(1), "Environment"; and the libraries' own lists (``ompi_info --all``,
@@ -95,22 +95,25 @@ _OF_A_LIBRARY = re.compile(
     r"(?:(?:OMPI|PRTE|PMIX|ORTE)_MCA_|UCX_|UCC_|HCOLL_|SHARP_|I_MPI_|MPICH_|MPIR_|MV2_|FI_|PSM2?_|PSM3_|NCCL_|RCCL_"
     r"|[a-z0-9_]+$).*"
 )
-"""Matches variables of MPI libraries and of libraries below; names in small letters are MCA parameters."""
+"""Matches variables of MPI libraries and of the libraries below them; names in lower case are MCA
+parameters."""
 _NAMES_A_PLACE = re.compile(
     r".*_(?:\w*FILE(?:NAME)?S?|\w*DIR|DIRS|DIRECTORY|PATH|DEST|DESTINATION|COMMAND|CMD|EXEC|EXECUTABLE|LAUNCHER"
     r"|LIBRARY|LIBRARIES|LIBS?|\w*PRELOAD|PREFIX|SCRIPT|SOCKET_NAME|URI|FILE_PREFIX\w*|\w*DUMP)",
     re.IGNORECASE,
 )
-"""Matches usual names of variables that name a file, a folder or a program; ``OBEYED`` lists further ones."""
+"""Matches the usual names of variables that name a file, a folder or a program; ``OBEYED`` contains other
+such names."""
 _READ = re.compile(
     r".*(?:_rules_filename|_rules_file|TUNING_JSON_FILE(?:_GPU)?|I_MPI_TUNING_BIN|\w*_TOPO_FILE|_IPC_PATH)",
     re.IGNORECASE,
 )
-"""Matches allowed exceptions: files that are only read as tables of numbers, and paths of messages."""
+"""Matches variables that are allowed as exceptions: files that are only read as tables of numbers, and paths
+of messages."""
 
 
 def obeyed_by(name: str) -> str:
-    """Return which program or library obeys a variable of this name, in words; empty if none is known."""
+    """Return in words which program or library obeys a variable of this name; empty if none is known."""
     if who := next((who for who, names in _ANY.items() if names.fullmatch(name)), ""):
         return who
     placed = _OF_A_LIBRARY.fullmatch(name) and _NAMES_A_PLACE.fullmatch(name) and not _READ.fullmatch(name)

@@ -20,29 +20,30 @@ from autotune.space.parameter import Level, Parameter, Point, Value
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A parameter, or one of its values, that is not available on this machine, and the reason."""
+    """A parameter or a value of a parameter that is not available on this machine, and the reason."""
 
-    parameter: str  # Name of the parameter.
-    value: Value | None  # The missing value, or None if the whole parameter is not available.
-    reason: str  # Why it is not available, in words for the user.
+    parameter: str
+    value: Value | None  # Unavailable value; None if the whole parameter is not available.
+    reason: str  # Reason for the user why it is not available.
 
 
 @dataclass(frozen=True)
 class Space:
-    """All parameters of a campaign; those on which others depend come before these."""
+    """All parameters of a campaign; a parameter comes after the parameters on which it depends."""
 
     name: str
     """Name of the space, or path of its file, as the user gave it."""
     parameters: tuple[Parameter, ...]
-    """The parameters, in the order of the space's file."""
+    """Parameters in the order of the space's file."""
     dropped: tuple[Dropped, ...] = ()
     """Parameters and values that are not available on this machine."""
     stack: str = "openmpi"
     """The MPI implementation that the parameters belong to."""
     listed: tuple[Point, ...] | None = None
-    """The existing points, the default first, if only some combinations exist, as in a recorded table.
+    """All existing points, the default first, if only some combinations of values exist, as in a recorded
+    table.
 
-    None: every combination of values exists."""
+    None means that every combination of values exists."""
 
     def __post_init__(self) -> None:
         earlier: dict[str, Parameter] = {}
@@ -73,17 +74,17 @@ class Space:
 
     @cached_property
     def job(self) -> tuple[Parameter, ...]:
-        """The parameters that have one value during a launch: those of levels ``launch`` and ``boot``."""
+        """The parameters with one value during a launch: those of levels ``launch`` and ``boot``."""
         return tuple(p for p in self.parameters if p.level is not Level.CALL)
 
     @cached_property
     def call(self) -> tuple[Parameter, ...]:
-        """The parameters of which a launch measures all values: those of level ``call``."""
+        """The parameters of which a launch measures all values, which are those of level ``call``."""
         return tuple(p for p in self.parameters if p.level is Level.CALL)
 
     @cached_property
     def job_wide(self) -> frozenset[str]:
-        """The names of parameters with one value for a whole job: files cannot set them per message size."""
+        """The names of parameters with one value for a whole job, which files cannot set per message size."""
         return frozenset(p.name for p in self.job if not p.per_size)
 
     @cached_property
@@ -103,7 +104,7 @@ class Space:
 
     @property
     def untouched(self) -> Point:
-        """The job-wide values that the MPI has without any setting, even if the scenario fixes others."""
+        """The job-wide point of an MPI without any setting, even if the scenario fixes other values."""
         values: dict[str, Value] = {}
         for parameter in self.job:
             if _active(parameter, values):
@@ -116,20 +117,20 @@ class Space:
         return Point.of({p.name: p.unset for p in self.job})
 
     def changes(self, point: Point) -> Point:
-        """Return the job-wide values of a point that differ from the MPI's defaults."""
+        """Return the values of a job-wide point that differ from the MPI's defaults."""
         unset = self.unset
         return Point.of({name: value for name, value in point.items() if unset.get(name) != value})
 
     def says(self, choice: Point) -> bool:
-        """Whether a call-level choice differs from what the MPI chooses by default."""
+        """Return whether a call-level choice differs from the MPI's own choice."""
         return any(value != self[name].unset for name, value in choice.items())
 
     @property
     def fingerprint(self) -> str:
-        """A hash of twelve hexadecimal digits, which changes whenever the set of possible points changes."""
+        """A hash of twelve hexadecimal digits, which changes if the set of possible points changes."""
         documents = [asdict(p) for p in self.parameters]
         for parameter in documents:
-            del parameter["strong"]  # it changes only the order in which points are tried
+            del parameter["strong"]  # this field changes only the order in which points are tried
             if not parameter["always"]:
                 del parameter["always"]
         text = json.dumps(documents, sort_keys=True, default=str)
@@ -138,10 +139,11 @@ class Space:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def complete(self, values: Mapping[str, Value]) -> Point:
-        """Return the job-wide point with these values, and defaults for all other active parameters.
+        """Return the job-wide point with these values, and with defaults for all other active parameters.
 
         Raises:
-            SpaceError: a parameter is unknown or of level ``call``, or a value is not one of its values.
+            SpaceError: a parameter is unknown or of level ``call``, or a value is not one of the parameter's
+                values.
         """
         for name in values:
             if name not in self._names:
@@ -166,11 +168,11 @@ class Space:
 
     @property
     def size(self) -> int:
-        """The number of job-wide points, or an upper bound of it if parameters have conditions."""
+        """The number of job-wide points; an upper bound of this number if parameters have conditions."""
         return len(self.listed) if self.listed is not None else math.prod(len(p.values) for p in self.job)
 
     def points(self) -> Iterator[Point]:
-        """Yield every job-wide point once, the default of each parameter first."""
+        """Yield every job-wide point once, beginning with the default of each parameter."""
         if self.listed is not None:
             yield from self.listed
             return
@@ -196,10 +198,10 @@ class Space:
         return list(drawn)
 
     def neighbours(self, point: Point) -> list[Point]:
-        """Return the points that differ from ``point`` in one parameter and in parameters that depend on it.
+        """Return the points that differ from ``point`` in one parameter, and in parameters that depend on it.
 
-        A point outside this space, for instance because this space fixes a parameter at another value, is
-        first changed to a point inside.
+        A point that is not in this space, for instance because this space fixes a parameter at another value,
+        is first converted to a point of this space.
         """
         inside = {p.name: point[p.name] for p in self.job if point.get(p.name) in p.values}
         start = dict(self.complete(inside).items_)
@@ -207,7 +209,8 @@ class Space:
         for parameter in self.job:
             if parameter.name in point:
                 for value in parameter.values:
-                    # If no condition depends on the parameter, no other value changes or needs a check.
+                    # If no condition depends on the parameter, its change does not affect other values, so
+                    # nothing has to be checked.
                     if parameter.name in start and parameter.name not in self._parents:
                         near[Point.of({**start, parameter.name: value})] = None
                     else:
@@ -226,13 +229,13 @@ class Space:
         return tuple(dict.fromkeys(q.restricted(names) for q in _enumerate(parameters, dict(point or {}))))
 
     def fix(self, values: Mapping[str, Value]) -> "Space":
-        """Return the same space with some parameters fixed at one value.
+        """Return the space with some parameters fixed at one value each.
 
-        A fixed parameter stays in the space with this one value, so that conditions on it can be evaluated.
-        Parameters whose condition can no longer be met are removed.
+        A fixed parameter stays in the space with its single value, because other parameters may have
+        conditions on it. Parameters whose condition can no longer be met are removed.
 
         Raises:
-            SpaceError: a parameter is unknown, or a value is not one of its values.
+            SpaceError: a parameter is unknown, or a value is not one of the parameter's values.
         """
         for name, value in values.items():
             self[name].check(value)
@@ -254,9 +257,9 @@ class Space:
         return replace(self, parameters=tuple(parameters), listed=listed)
 
     def restrict(self, facts: frozenset[str]) -> "Space":
-        """Return the space without what is not available on a machine with these facts.
+        """Return the space without everything that is not available on a machine with these facts.
 
-        Parameters and values that need other facts are listed in ``dropped``.
+        Parameters and values that need other facts are moved to ``dropped``.
         """
 
         def lacking(parameter: Parameter, value: Value | None) -> str:
@@ -269,11 +272,13 @@ class Space:
     def without(self, why: Callable[[Parameter, Value | None], str]) -> "Space":
         """Return the space without the parameters and values against which ``why`` returns a reason.
 
-        The removed parameters and values, and the parameters that depend on them, are listed in ``dropped``.
+        The removed parameters and values are added to ``dropped``, together with the parameters that depend
+        on them.
 
         Args:
-            why: Returns the reason against a value, or against the whole parameter if the value is None; an
-                empty reason means that it stays in the space.
+            why: Function that returns the reason against a value of a parameter, or against the whole
+                parameter if the value is None. If it returns an empty text, the value or the parameter stays
+                in the space.
         """
         parameters: list[Parameter] = []
         dropped: list[Dropped] = list(self.dropped)

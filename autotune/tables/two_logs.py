@@ -1,13 +1,14 @@
-"""Compare two benchmark logs, call by call: which calls are faster or slower in the second log.
+"""Compare two benchmark logs, call by call: find calls that are faster or slower in the second log.
 
 A call is an operation with a number of ranks, a message size and labels (such as a datatype). Rows of one log
-with the same call are repeats of it. If a label has one value in all rows of the first log and another in all
-rows of the second, it says what is compared, and does not distinguish calls. If only one log has a label,
-each value of the label is a separate call.
+with the same call are repeats of this call. If a label has one value in all rows of the first log, and
+another value in all rows of the second log, the label says what is compared, and it does not distinguish
+calls. If only one of the logs has a label, each value of the label is a separate call.
 
-If both logs have two or more repeats of a call, the difference of the means of ln t has Welch's interval;
-otherwise its error is not known. A call is reported as faster or slower if its difference is significant
-after Holm's correction: the probability of any false verdict on two logs is at most ``RATE``.
+If both logs have two or more repeats of a call, Welch's interval of the difference between the means of ln t
+is computed; otherwise the error of the difference is not known. A call is reported as faster or slower if the
+difference is significant after Holm's correction: the probability of any false verdict on two logs is at most
+``RATE``.
 
 References:
     Welch: The generalization of "Student's" problem when several different population variances are
@@ -28,21 +29,21 @@ from autotune.recommend.guidelines import is_figure
 from autotune.tables.importers import BenchmarkRow
 
 RATE = 0.05
-"""Probability of any false verdict on two logs; the interval of one call is right with probability 1 −
-RATE."""
+"""Probability of any false verdict on two logs. The confidence interval of a single call contains the true
+value with probability 1 − RATE."""
 _STEP_US = 0.01
-"""Resolution of times in µs. Benchmarks print two decimals, so that repeats can be equal; their variance is
-assumed to be at least that of rounding."""
+"""Resolution of times in µs. Benchmarks print two decimals, so repeats may be equal; therefore their variance
+is assumed to be at least that of rounding."""
 
 _DATATYPE = "MPI_CHAR"  # Default datatype of OSU's benchmarks.
 
 Call = tuple[Slot, tuple[tuple[str, str], ...]]
-"""A call: (operation, number of ranks or 0 if it is not known, message size), and the labels (name, value)
-that distinguish calls."""
+"""A call, as (operation, number of ranks or 0 if the number is not known, message size), and the (name,
+value) of the labels that distinguish calls."""
 
 
 class LogVerdict(StrEnum):
-    """Says whether one call is significantly faster or slower in the second log."""
+    """Verdict on one call: whether it is significantly faster or slower in the second log."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -52,42 +53,46 @@ class LogVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogPair:
-    """Compares the times of one call in both logs."""
+    """Times of one call in both logs, and their comparison."""
 
-    call: Call  # The call that is compared.
+    call: Call
     first_us: float
-    """Geometric mean of the call's time in the first log in µs; for rows that have only a bandwidth, the time
-    of one message."""
-    second_us: float  # Geometric mean of the call's time in the second log in µs.
-    repeats: tuple[int, int]  # Number of rows with this call in each log.
-    speedup: float  # Time in the first log divided by time in the second log.
-    interval: tuple[float, float]  # Confidence interval of the speed-up; NaN without repeats.
-    p_value: float  # p-value of the hypothesis of no difference; NaN without repeats.
+    """Geometric mean of the call's time in the first log, in µs; the time of one message if rows have only a
+    bandwidth."""
+    second_us: float  # Geometric mean of the call's time in the second log, in µs.
+    repeats: tuple[int, int]  # Number of rows with this call in the first and in the second log.
+    speedup: float  # Ratio of the times, first log / second log.
+    interval: tuple[float, float]  # Confidence interval of the speed-up; NaN if a log has no repeats.
+    p_value: float  # p-value of the hypothesis that the times do not differ; NaN if a log has no repeats.
     verdict: LogVerdict = LogVerdict.NO_REPEATS
 
 
 @dataclass(frozen=True, slots=True)
 class LabelDifference:
-    """A label that has one value in all rows of the first log for an operation, and another in the second."""
+    """A label that separates the logs for one operation.
 
-    collective: str  # The operation.
-    name: str  # Name of the label.
+    It has one value in all rows of the first log, and another value in all rows of the second log.
+    """
+
+    collective: str  # Name of the operation.
+    name: str
     values: tuple[str, str]
-    """The label's value in the first and in the second log; empty where a log lacks the label."""
+    """Value of the label in the first and in the second log; empty if the log does not have the label."""
 
 
 @dataclass(frozen=True, slots=True)
 class TwoLogs:
-    """Compares two logs, call by call."""
+    """Comparison of two logs, call by call."""
 
-    pairs: tuple[LogPair, ...]  # Calls that both logs contain, sorted.
-    only_first: tuple[Call, ...]  # Calls that only the first log has.
-    only_second: tuple[Call, ...]  # Calls that only the second log has.
-    differences: tuple[LabelDifference, ...] = ()  # Labels in which all rows of the logs differ.
+    pairs: tuple[LogPair, ...]  # Calls that both logs contain, in sorted order.
+    only_first: tuple[Call, ...]
+    only_second: tuple[Call, ...]
+    differences: tuple[LabelDifference, ...] = ()
+    """Labels that have one value in all rows of the first log and another value in the second log."""
 
 
 def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> TwoLogs:
-    """Match the calls of two logs and test which of them differ."""
+    """Match the calls of two logs, and test for each common call whether its times differ."""
     rows = [_labelled(log) for log in (first, second)]
     rows = [_with_defaults(log, counterpart) for log, counterpart in zip(rows, reversed(rows), strict=True)]
     differences = tuple(_differences(*rows))
@@ -109,14 +114,16 @@ def compared(first: Iterable[BenchmarkRow], second: Iterable[BenchmarkRow]) -> T
 
 @dataclass(frozen=True, slots=True)
 class _Timed:
-    slot: Slot  # Operation, ranks (0: not known) and message size.
-    labels: Mapping[str, str]  # Labels that distinguish settings; see ``guidelines.is_figure``.
-    time_us: float  # Time in µs; for a bandwidth the time of one message: bytes divided by MB/s.
-    plain: bool  # Whether OSU's benchmarks printed the row, and the operation is no reduction.
+    slot: Slot  # Operation, number of ranks (0 if not known) and message size.
+    labels: Mapping[str, str]
+    """Labels that distinguish settings; ``guidelines.is_figure`` finds the other labels."""
+    time_us: float
+    """Time in µs. If there is only a bandwidth, the time of one message: bytes divided by MB/s."""
+    plain: bool  # Whether the row comes from OSU's benchmarks and its operation is not a reduction.
 
 
 def _labelled(rows: Iterable[BenchmarkRow]) -> list[_Timed]:
-    """Return those rows of a log that have a time or bandwidth and did not fail."""
+    """Return those rows of a log that have a time or a bandwidth and whose launch did not fail."""
     timed = []
     for row in rows:
         time_us = row.latency_us or (row.bandwidth_MBps and row.message_bytes / row.bandwidth_MBps)
@@ -132,10 +139,10 @@ def _labelled(rows: Iterable[BenchmarkRow]) -> list[_Timed]:
 
 
 def _with_defaults(rows: Sequence[_Timed], counterpart: Sequence[_Timed]) -> list[_Timed]:
-    """Add to rows without a datatype the one that OSU's benchmarks use, if the other log has datatypes.
+    """Add the default datatype of OSU's benchmarks to rows without one if the other log has datatypes.
 
-    Versions before 7.1 use this datatype without printing it. For reductions these versions use another
-    datatype, so that reductions are returned unchanged.
+    Versions before 7.1 use the default datatype without printing it. Reductions of these versions use another
+    datatype, so rows of reductions are returned unchanged.
     """
     stated = any("datatype" in row.labels for row in counterpart)
     return [
@@ -145,7 +152,10 @@ def _with_defaults(rows: Sequence[_Timed], counterpart: Sequence[_Timed]) -> lis
 
 
 def _differences(first: Sequence[_Timed], second: Sequence[_Timed]) -> Iterator[LabelDifference]:
-    """Yield the labels that have one value, or none, in all rows of each log, and differ between the logs."""
+    """Yield the labels whose value is the same in all rows of each log but differs between the logs.
+
+    A label that all rows of a log lack has the empty value there.
+    """
     for collective in sorted({row.slot[0] for row in first} & {row.slot[0] for row in second}):
         logs = [[row.labels for row in log if row.slot[0] == collective] for log in (first, second)]
         for name in sorted(set().union(*logs[0], *logs[1])):
@@ -155,7 +165,7 @@ def _differences(first: Sequence[_Timed], second: Sequence[_Timed]) -> Iterator[
 
 
 def _times(rows: Iterable[_Timed], differences: Sequence[LabelDifference]) -> Mapping[Call, list[float]]:
-    """Return the times in µs of each call; labels in ``differences`` do not distinguish calls."""
+    """Return the times of each call in µs; the labels in ``differences`` do not distinguish calls."""
     ignored = {(difference.collective, difference.name) for difference in differences}
     times: dict[Call, list[float]] = defaultdict(list)
     for row in rows:
@@ -167,7 +177,7 @@ def _times(rows: Iterable[_Timed], differences: Sequence[LabelDifference]) -> Ma
 def _matched(left: Iterable[Call], right: Iterable[Call]) -> Iterator[tuple[Call, Call, Call]]:
     """Yield the calls that both logs contain, as (joint call, call in the left log, call in the right log).
 
-    Two calls match if they agree in all labels that both logs have; the joint call has the labels of both.
+    Two calls match if all labels that both logs have are equal. The joint call has the labels of both calls.
     """
     names: dict[tuple[str, int], set[str]] = defaultdict(set)
     for log, calls in enumerate((left, right)):
@@ -187,7 +197,10 @@ def _matched(left: Iterable[Call], right: Iterable[Call]) -> Iterator[tuple[Call
 
 
 def _without_copies(times: Mapping[Call, list[float]]) -> Mapping[Call, list[float]]:
-    """Return the times without duplicate runs: of runs with equal times in all of several calls one remains.
+    """Return the times without duplicates of runs.
+
+    Runs are duplicates if their times are equal in all of several calls; such runs were printed twice, or
+    simulated.
 
     Such runs were printed twice or simulated.
     """
@@ -214,7 +227,10 @@ def _pair(call: Call, first: Sequence[float], second: Sequence[float]) -> LogPai
 
 
 def _log_moments(times: Sequence[float]) -> tuple[float, float]:
-    """Return mean and variance of ln t; the variance is at least that of rounding, and NaN for a single t."""
+    """Return mean and variance of ln t.
+
+    The variance is at least that of rounding; it is NaN if there is a single time.
+    """
     logs = [math.log(time) for time in times]
     if len(logs) < 2:
         return logs[0], math.nan

@@ -1,4 +1,4 @@
-"""The comparison of two benchmark logs as a table for the terminal and as a JSON document."""
+"""Show the comparison of two benchmark logs, as a table for the terminal or as a JSON document."""
 
 from collections import Counter
 from typing import Any
@@ -41,7 +41,7 @@ def logs_document(logs: TwoLogs) -> dict[str, Any]:
 
 
 def logs_table(logs: TwoLogs, names: tuple[str, str]) -> RenderableType:
-    """Return a table with the times of each call in two logs, and notes on calls that only one log has.
+    """Return a table with the times of each call in two logs, and notes about calls that only one log has.
 
     ``names`` are the names of the logs.
     """

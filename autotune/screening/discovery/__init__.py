@@ -1,7 +1,7 @@
-"""Discovery: a screening of hundreds of factors, of which few matter.
+"""Discovery: a screening of hundreds of factors, few of which have an effect.
 
 Each run changes a few random factors. Levels that make launches fail are excluded from further runs. A
-sparse, robust fit then finds the changes that have an effect.
+sparse, robust fit of all runs then finds the changes that have an effect.
 """
 
 from autotune.screening.discovery.design import DiscoveryDesign, Stage, cycle

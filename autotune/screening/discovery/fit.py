@@ -1,14 +1,15 @@
-"""A sparse, robust, additive fit of the effects of changes, even if there are more changes than runs.
+"""Fit the effects of changes: a sparse, robust, additive fit, even if there are more changes than runs.
 
 Place in the flow of ``autotune/__init__.py``: step 3, screening.
 
-Notation: ``X`` is (n_runs, n_changes), 1 where a run makes the change; ``Y`` is (n_runs, n_sizes), logarithms
-of times; ``Z`` is (n_changes, n_sizes), a change's sum of scaled residuals divided by its standard deviation.
+Notation: ``X``, (n_runs, n_changes), is 1 where a run makes a change and 0 elsewhere. ``Y``, (n_runs,
+n_sizes), contains logarithms of times. ``Z``, (n_changes, n_sizes), is the sum of the scaled residuals of the
+runs that make a change, divided by the standard deviation of this sum.
 
-Changes are added to the fit one at a time, the largest first, and all of them are fitted again together, so
-that a dominating change does not hide others. Differences between launches have heavy tails. Therefore
-residuals are clipped, and significance is determined by permuting the runs, which preserves the correlation
-between the sizes of a launch.
+Changes are added to the fit one at a time, the change with the largest effect first, and all added changes
+are fitted again together, so that a dominating change does not hide others. Differences between launches have
+heavy tails. Therefore residuals are clipped, and significance is determined by permuting the runs, which
+preserves the correlation between the sizes of a launch.
 """
 
 from dataclasses import dataclass
@@ -28,16 +29,16 @@ class JointFit:
 
     effect: Floats
     """Logarithm of the ratio of times with and without the change, (n_changes, n_sizes); NaN for a change
-    that no run made, or that every run made."""
+    that no run made, or that all runs made."""
     error: Floats  # Standard error of the effect, (n_changes, n_sizes).
     p_any: Floats
-    """p-value of each change, (n_changes,): the probability that a change without an effect shows one as
-    large, in either direction, at some size."""
+    """p-value of each change, (n_changes,): the probability that a change without an effect would show, at
+    some size, an effect of either sign that is at least as large."""
     p_faster: Floats
-    """p-value of each change, (n_changes,): the probability that a change without an effect shows a gain as
-    large at some size."""
+    """p-value of each change, (n_changes,): the probability that a change without an effect would show, at
+    some size, a gain that is at least as large."""
     sigma: Floats  # Standard deviation of ln(time) between launches, (n_sizes,).
-    level: Floats  # ln(time) without any change, (n_sizes,).
+    level: Floats  # Logarithm of the time without any change, (n_sizes,).
 
 
 def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator) -> JointFit:
@@ -55,7 +56,7 @@ def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator) -> JointFit:
     entered: list[int] = []
 
     def permuted_scores(times: int) -> list[Floats]:
-        """Return scores of the usable changes with permuted launches, so that no change has an effect."""
+        """Return ``times`` scores with permuted launches, for which no change has an effect."""
         return [_scores(x, residuals[rng.permutation(n)] / sigma, scale)[usable] for _ in range(times)]
 
     while True:
@@ -86,7 +87,7 @@ def sparse_fit(x: Floats, y: Floats, rng: np.random.Generator) -> JointFit:
 
 
 def false_discovery_set(p: Floats, rate: float) -> NDArray[np.bool_]:
-    """Return which p-values are discoveries if the share ``rate`` of these may be false.
+    """Return which p-values are discoveries if at most the share ``rate`` of the discoveries may be false.
 
     This is the procedure of Benjamini and Hochberg (1995).
     """
@@ -118,12 +119,15 @@ def _joint(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _scores(x: Floats, scaled: Floats, scale: Floats) -> Floats:
-    """Return ``Z`` (see the module's notation) from residuals divided by their standard deviation."""
+    """Return ``Z`` (see the module docstring) from ``scaled``, the residuals in standard deviations."""
     clipped = np.clip(scaled, -RULE.clip, RULE.clip)
     return np.asarray((x.T @ (clipped - clipped.mean(axis=0))) / scale)
 
 
 def _tail(null: Floats, observed: Floats) -> Floats:
-    """Return for each observed value the share of the null distribution that is as large; never zero."""
+    """Return for each observed value the share of the null distribution that is at least as large.
+
+    The share is never zero, because the observed value itself is counted.
+    """
     above = len(null) - np.searchsorted(np.sort(null), observed, side="left")
     return np.asarray((above + 1) / (len(null) + 1))

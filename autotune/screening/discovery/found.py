@@ -1,6 +1,6 @@
-"""Findings of a discovery: the changes to be confirmed after the screening, and the effects after that.
+"""Findings of a discovery: the changes that should be confirmed, and the effects after the confirmation.
 
-The terms (change, arm, run) are those of ``runs``.
+``runs`` defines the terms change, arm and run.
 """
 
 import math
@@ -23,10 +23,12 @@ class ChangeEffect:
     arm: int  # Index of the arm in which the change was made.
     change: Change  # Factor and level.
     log_ratio: tuple[float, ...]
-    """Logarithm of the time with the change over the default's time at each size; below zero: faster."""
+    """Logarithm of the ratio of the time with the change to the default's time, at each size; a value below
+    zero means faster."""
     error: tuple[float, ...]  # Standard error of the logarithm at each size.
     confirmed: bool
-    """Whether the estimate is from fresh launches that made this change alone; if not, from the screening."""
+    """Whether the estimate comes from fresh launches that made this change alone; otherwise it comes from the
+    screening."""
 
     @property
     def slower(self) -> bool:
@@ -36,29 +38,32 @@ class ChangeEffect:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryResult:
-    """Says which changes help, which harm, and which remain inconclusive."""
+    """The result of a discovery: the changes that help, that harm, and that remain inconclusive."""
 
-    active: tuple[ChangeEffect, ...]  # Changes that are faster at some size, confirmed by fresh launches.
+    active: tuple[ChangeEffect, ...]  # Changes that fresh launches confirmed to be faster at some size.
     unconfirmed: tuple[ChangeEffect, ...]
-    """Changes that are faster according to the screening, without enough launches to confirm it."""
-    harmful: tuple[ChangeEffect, ...]  # Changes that are slower, according to screening or confirmation.
-    set_aside: tuple[tuple[int, Change], ...]  # (arm, change) of the changes that make launches fail.
+    """Changes that are faster according to the screening, but had too few launches to be confirmed."""
+    harmful: tuple[ChangeEffect, ...]
+    """Changes that are slower, according to the screening or the confirmation."""
+    set_aside: tuple[tuple[int, Change], ...]  # Changes that make launches fail, as (arm, change).
     inconclusive: tuple[tuple[int, Change], ...]
-    """(arm, change) of the changes whose suspected effect was not confirmed, and of those that were not
-    measured."""
+    """Changes whose suspected effect was not confirmed, and changes that were not measured, as (arm,
+    change)."""
     arms: tuple[tuple[float, ...], ...]
-    """ln(time) of each arm without changes at each size; empty for an arm that was not measured."""
-    rate: float  # Rate of false discoveries.
+    """Logarithm of the time of each arm without changes, at each size; empty for an arm that was not
+    measured."""
+    rate: float  # Rate of false discoveries: accepted share of reported effects that do not exist.
     names: tuple[str, ...] = ()  # Names of the arms.
-    factors: int = 0  # Number of factors that some arm can change.
+    factors: int = 0  # Number of factors that at least one arm can change.
 
 
 def candidates(
     arms: Sequence[Arm], screened: tuple[Run, ...], rate: float, seed: int, losses: bool = False
 ) -> tuple[tuple[int, Change], ...]:
-    """Return (arm, change) of the changes that may be faster at some size, the most significant first.
+    """Return the changes that may be faster at some size as (arm, change), the most significant first.
 
-    With ``losses`` the result is instead the changes that may be slower and are not expected to be faster.
+    With ``losses`` the result contains instead the changes that may be slower and are not expected to be
+    faster.
     """
     suspected = []
     fits = [_fitted(arm, number, screened, seed) for number, arm in enumerate(arms)]
@@ -75,12 +80,15 @@ def candidates(
 
 
 def _may_help(fit: JointFit, rate: float, default: JointFit | None) -> NDArray[np.bool_]:
-    """Return which changes of an arm, (n_changes,), may be a gain, so that launches should confirm it."""
+    """Return which changes of an arm, (n_changes,), may be a gain and should therefore be confirmed."""
     return _suspected(fit, -1, fit.p_faster, rate) | (_p_in_losses(fit, default) < RULE.arm_loss)
 
 
 def _p_in_losses(fit: JointFit, default: JointFit | None) -> Floats:
-    """Return the p-value of a gain where the arm, which gains on average, loses; 1: it gains nowhere."""
+    """Return for each change the p-value of a gain at the sizes at which the arm loses.
+
+    The p-value is 1 if the arm loses nowhere, or if the arm is not faster on average.
+    """
     log_ratio = fit.level - default.level if default is not None else 0.0 * fit.level
     losing = log_ratio > RULE.won if log_ratio.mean() < RULE.won else np.zeros(len(log_ratio), dtype=bool)
     gains = np.nan_to_num(-fit.effect / fit.error)[:, losing]
@@ -94,7 +102,7 @@ def _suspected(fit: JointFit, sign: int, p: Floats, rate: float) -> NDArray[np.b
 
 
 def established(arm: Arm, number: int, screened: Sequence[Run], rate: float, seed: int) -> frozenset[Change]:
-    """Return the changes of an arm with a significant effect according to the screening so far."""
+    """Return the changes of an arm with a significant effect in the runs ``screened`` of the screening."""
     fit = _fitted(arm, number, screened, seed)
     if fit is None:
         return frozenset()
@@ -102,13 +110,16 @@ def established(arm: Arm, number: int, screened: Sequence[Run], rate: float, see
 
 
 def doubts(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> Mapping[Change, float]:
-    """Return how many further launches each change deserves: −log₂ p, with the p-value p of its effect."""
+    """Return each change's priority for further launches: −log₂ of the p-value of its effect."""
     fit = _fitted(arm, number, screened, seed)
     return {} if fit is None else dict(zip(arm.changes, -np.log2(fit.p_any), strict=True))
 
 
 def found(arms: Sequence[Arm], runs: Sequence[Run], rate: float, seed: int) -> DiscoveryResult:
-    """Return the findings from all runs of screening and confirmation, at a rate of false discoveries."""
+    """Return the findings from all runs of the screening and the confirmation.
+
+    ``rate`` is the rate of false discoveries.
+    """
     screened = tuple(run for run in runs if run.block == 0)
     active: list[ChangeEffect] = []
     unconfirmed: list[ChangeEffect] = []
@@ -172,13 +183,17 @@ def _fitted(arm: Arm, number: int, screened: Sequence[Run], seed: int) -> JointF
 
 
 def _alone(arm: Arm, runs: Sequence[Run], number: int, fit: JointFit) -> dict[Change, tuple[Floats, Floats]]:
-    """Return effect and standard error, (n_sizes,) each, of the changes measured in two or more rounds."""
+    """Return the effect and the standard error of each change that at least two rounds measured alone.
+
+    Both have the shape (n_sizes,).
+    """
     rounds = [r for r in runs if r.block and r.arm == number]
     launched = {run.changes for run in rounds}
     measured: dict[Change, tuple[Floats, float]] = {}
     for change in arm.changes:
         together = arm.complete(frozenset([change]))
-        # The reference includes the changes that this change needs, since these may cause the whole gain.
+        # The launches for comparison also make the changes that this change needs, because those may cause
+        # the whole gain.
         without = arm.needed(change)
         reference = without if without in launched else frozenset()
         differences, factor = _differences(together, reference, rounds)
@@ -192,18 +207,19 @@ def _alone(arm: Arm, runs: Sequence[Run], number: int, fit: JointFit) -> dict[Ch
 
 
 def _spread(differences: Sequence[Floats]) -> Floats | float:
-    """Return a robust standard deviation of a change's difference in one round, (n_sizes,), for all changes.
+    """Return a robust standard deviation, (n_sizes,), of the difference that one round measures for a change.
 
-    ``differences`` contains for each change its differences from the reference, (n_rounds, n_sizes). They are
-    needed because launches of a confirmation may scatter more than those of the screening, and because all
-    changes of a round are compared with the same launches of the default.
+    ``differences`` contains, for each change, its differences from the reference, (n_rounds, n_sizes). The
+    standard deviation is common to all changes. The screening's is not used, because launches of a
+    confirmation may scatter more, and because all changes of a round are compared with the same launches of
+    the default.
     """
     residuals = [(d - np.median(d, axis=0)) * math.sqrt(len(d) / (len(d) - 1)) for d in differences]
     return normal_scale(np.abs(np.concatenate(residuals))) if residuals else 0.0
 
 
 def _middle(differences: Floats, sigma: Floats) -> Floats:
-    """Return the mean, (n_sizes,), of differences after those far from the median are clipped."""
+    """Return the mean, (n_sizes,), of ``differences`` after values far from the median were clipped."""
     middle, reach = np.median(differences, axis=0), RULE.clip * sigma
     return np.asarray(np.mean(np.clip(differences, middle - reach, middle + reach), axis=0))
 
@@ -211,7 +227,10 @@ def _middle(differences: Floats, sigma: Floats) -> Floats:
 def _confirmed(
     number: int, measured: Mapping[Change, tuple[Floats, Floats]], sign: int, rate: float
 ) -> dict[Change, ChangeEffect | None]:
-    """Return the significantly faster (``sign`` -1) or slower (1) changes; None for all others."""
+    """Return each measured change with its effect if it is significantly faster or slower, else with None.
+
+    ``sign`` is −1 to find faster changes and 1 to find slower changes.
+    """
     p = np.array([_p_above(sign * effect / error) for effect, error in measured.values()])
     significant = dict(zip(measured, false_discovery_set(p, rate), strict=True))
     return {
@@ -227,7 +246,8 @@ def _differences(
 ) -> tuple[Floats, float]:
     """Return the effect of changes relative to a reference in each round, (n_rounds, n_sizes), and a factor.
 
-    The factor is the standard error of the mean over the rounds for launches with a standard deviation of 1.
+    The factor is the standard error of the mean effect, over the rounds, if a launch has a standard deviation
+    of 1.
     """
 
     def curves(combination: frozenset[Change], block: int) -> list[Floats]:
@@ -238,14 +258,14 @@ def _differences(
     for block in sorted({run.block for run in rounds}):
         changed, default = curves(changes, block), curves(reference, block)
         if changed and default:
-            # Medians are used because all changes are compared with the same launches of the reference: a
-            # single disturbed one would make each change look faster.
+            # Medians are used because all changes are compared with the same launches of the reference: with
+            # means, a single disturbed launch of the reference would make each change look faster.
             differences.append(np.median(changed, axis=0) - np.median(default, axis=0))
             errors.append(sum(math.pi / 2 / n if n > 2 else 1 / n for n in (len(changed), len(default))))
     return np.array(differences), math.sqrt(sum(errors)) / max(len(errors), 1)
 
 
 def _p_above(z: Floats) -> float:
-    """Return the p-value of the largest of ``z``, (n_sizes,) in standard errors, of independent sizes."""
+    """Return the p-value of the largest value of ``z``, (n_sizes,), for independent normal values."""
     tail = 0.5 * math.erfc(float(z.max()) / math.sqrt(2))
     return -math.expm1(len(z) * math.log1p(-min(tail, 1 - 1e-12)))

@@ -15,32 +15,35 @@ Change = tuple[str, Value]  # Name of the factor and its level.
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryRule:
-    """The assumptions and thresholds of a discovery."""
+    """Assumptions and thresholds of a discovery."""
 
     confirming: float = 1 / 3
     """Share of the launches, and of the time, that is reserved for the confirmation."""
-    look_every: int = 24  # Number of launches of the screening after which effects are estimated again.
+    look_every: int = 24  # Number of launches of the screening between two estimates of the effects.
     surely: int = 3
-    """Number of launches with a change alone after which a significant effect counts as established; two may
-    show an effect by chance."""
-    fewest: int = 8  # Smallest number of successful launches of an arm to which a model is fitted.
-    clip: float = 3.0  # Standard deviations at which residuals are clipped, because of heavy tails.
+    """Number of launches that make a change alone, from which a significant effect counts as established; two
+    launches may show an effect by chance."""
+    fewest: int = 8  # Smallest number of successful launches of an arm for which a model is fitted.
+    clip: float = 3.0
+    """Residuals beyond this number of standard deviations are clipped, because of heavy tails."""
     huber: float = 1.5
-    """Standard deviations beyond which a launch counts less; 96 % efficient for normal distributions."""
-    family: float = 0.05  # Probability that some change is added to the joint fit although none matters.
-    draws: int = 60  # Number of permutations to decide whether a change is added to the joint fit.
-    final_draws: int = 200  # Number of permutations for the p-values at the end.
+    """Number of standard deviations beyond which a launch has less weight in Huber's method; with 1.5 the
+    method is 96 % efficient for normal distributions."""
+    family: float = 0.05  # Probability that any change is added to the joint fit if no change has an effect.
+    draws: int = 60  # Number of permutations that decide whether a change is added to the joint fit.
+    final_draws: int = 200  # Number of permutations for the final p-values.
     relaxed: float = 4
-    """A change is confirmed by fresh launches if it is a discovery at this multiple of the rate of false
-    ones."""
-    sure: float = 2.5  # Number of standard errors from which a change counts as faster or slower at a size.
+    """Fresh launches confirm a change if it is a discovery at this multiple of the accepted rate of false
+    discoveries."""
+    sure: float = 2.5  # Number of standard errors beyond which a change counts as faster or slower at a size.
     plain: float = 5.0
-    """Number of standard errors beyond which a change is confirmed by fresh launches whatever its p-value: if
-    a screening made each change only once or twice, the p-values depend on outliers of other changes."""
-    won: float = -0.03  # Mean of ln(time ratio) over the sizes below which an arm counts as a gain overall.
+    """Number of standard errors beyond which fresh launches confirm a change whatever its p-value: if a
+    screening made each change only once or twice, p-values depend on outliers of other changes."""
+    won: float = -0.03
+    """An arm counts as a gain overall if its mean ln(time ratio) over the sizes is below this."""
     arm_loss: float = 0.05
-    """p-value below which a change is confirmed by fresh launches if it helps at sizes at which an arm loses
-    that gains overall: the change may remove the loss because of which the arm would be refused."""
+    """A change gets fresh launches if its p-value for a gain is below this at those sizes at which its arm, a
+    gain overall, is slower: the change may remove the loss because of which the arm would be refused."""
 
 
 RULE = DiscoveryRule()  # The assumptions and thresholds of all discoveries.
@@ -51,20 +54,20 @@ class Arm:
     """A setting from which changes are made, and the changes that are possible in it."""
 
     name: str  # Name in reports; empty if there is only one arm.
-    changes: tuple[Change, ...]  # The possible changes, made one at a time or several at once.
+    changes: tuple[Change, ...]  # The changes that runs of this arm can make.
     needs: Mapping[Change, frozenset[Change]] = field(default_factory=dict)
-    """Maps a change that has no effect by itself to the other changes that it needs for an effect."""
+    """Maps a change that has no effect by itself to the other changes that it needs to have an effect."""
 
     def complete(self, changes: frozenset[Change]) -> frozenset[Change]:
-        """Return these changes together with the changes without which they would do nothing."""
+        """Return these changes together with the changes that they need to have an effect."""
         return changes | self.brought(changes)
 
     def brought(self, changes: frozenset[Change]) -> frozenset[Change]:
-        """Return the changes without which these would do nothing, but not what those need in turn."""
+        """Return the changes that these changes need directly, not those that are needed in turn."""
         return frozenset().union(*(self.needs.get(change, frozenset()) for change in changes))
 
     def needed(self, change: Change) -> frozenset[Change]:
-        """Return all changes without which a change has no effect, directly or in turn."""
+        """Return all changes that a change needs to have an effect, directly or through another change."""
         return self.complete(self.needs.get(change, frozenset()))
 
 
@@ -73,10 +76,10 @@ class Run:
     """One launch of a discovery, made or planned."""
 
     arm: int  # Index of the arm.
-    changes: frozenset[Change]  # The changes that the launch makes; empty: it has the arm's defaults.
-    block: int = 0  # 0 in the screening; in the confirmation the number of the round.
+    changes: frozenset[Change]  # Changes that the launch makes; empty if it has the arm's defaults.
+    block: int = 0  # Number of the round of the confirmation; 0 in the screening.
     curve: tuple[float, ...] = ()
-    """Logarithm of the time at each message size; empty if the launch failed or was not made yet."""
+    """Logarithm of the time at each message size; empty if the launch failed or is only planned."""
 
     @property
     def ok(self) -> bool:
@@ -87,7 +90,7 @@ class Run:
 def set_aside(runs: Sequence[Run], arm: int) -> frozenset[Change]:
     """Return the changes that make launches of an arm fail.
 
-    Such a change is, in some failed run, the only change that does not occur in any successful run.
+    Such a change is the only change of some failed run that does not occur in any successful run.
     """
     innocent = _innocent(runs, arm)
     suspected = (run.changes - innocent for run in runs if run.arm == arm and not run.ok)
@@ -95,9 +98,9 @@ def set_aside(runs: Sequence[Run], arm: int) -> frozenset[Change]:
 
 
 def suspects(runs: Sequence[Run], arm: int) -> frozenset[Change]:
-    """Return the changes that may have caused a failure, for the failed run that has the fewest such changes.
+    """Return the changes that may have caused one failure: that of the run with the fewest such changes.
 
-    The result is empty if each failed run is explained by a change that makes launches fail, or has only
+    The result is empty if each failed run contains a change that is known to make launches fail, or has only
     changes that also occur in successful runs. In the latter case the machine or a combination of changes was
     the cause.
     """
@@ -111,5 +114,5 @@ def suspects(runs: Sequence[Run], arm: int) -> frozenset[Change]:
 
 
 def _innocent(runs: Sequence[Run], arm: int) -> frozenset[Change]:
-    """Return the changes that occur in some successful run of an arm."""
+    """Return the changes that occur in at least one successful run of an arm."""
     return frozenset().union(*(run.changes for run in runs if run.arm == arm and run.ok))

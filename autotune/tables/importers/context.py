@@ -1,8 +1,8 @@
-"""Read the settings of a launch from the lines between a log's tables, and find those that differ.
+"""Read the settings of a launch from the lines between the tables of a log, and find settings that differ.
 
-Launch commands, variables, modules and headings are printed between the tables of a log. Tables with the same
-operation, ranks, sizes and labels count as repeats only if these settings agree, too. The numbers of runs and
-jobs, dates, hosts and file names are not compared.
+Between its tables a log contains launch commands, variables, modules and headings. Tables with the same
+operation, ranks, sizes and labels count as repeats only if these settings are also the same. Numbers of runs
+and jobs, dates, hosts and file names are not compared.
 """
 
 import re
@@ -28,8 +28,8 @@ _TABLE = facts("tables/importers/context")
 _IGNORED_OPTIONS = frozenset(_TABLE["options_aside"].split())
 _IGNORED_NAMES = frozenset(_TABLE["names_aside"].split())
 _IGNORED_VARIABLES = tuple(_TABLE["variables_aside"].split())
-_LONGEST = 4_000  # Characters of a line that are read; the rest is ignored.
-_LONGEST_HEADING = 200  # Longer lines, in characters, are no headings.
+_LONGEST = 4_000  # Number of characters of a line that are read; the rest of the line is ignored.
+_LONGEST_HEADING = 200  # A line with more characters than this is not a heading.
 
 _PROMPT = re.compile(r"^\s*(?:\++ +|[$%>] +|# +|\[[^\]]*@[^\]]*\] *[$#%>] *|[\w.-]+@[\w.-]+:\S* *[$#%>] *)?")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -68,12 +68,12 @@ _NOISE = re.compile(
     ),
     re.IGNORECASE,
 )
-"""Matches dates, times, durations, numbers of runs and jobs, hosts and output files, which are not
-compared."""
+"""Matches the parts of a text that are not compared: dates, times, durations, numbers of runs and jobs, hosts
+and output files."""
 
 
 def plainly(text: str) -> str:
-    """Return a text without what differs between repeats: dates, times, run and job numbers, hosts, files.
+    """Return a text without the parts that differ between repeats, such as dates and host names.
 
     ``_NOISE`` matches these parts.
     """
@@ -82,23 +82,24 @@ def plainly(text: str) -> str:
 
 @dataclass(slots=True)
 class _State:
-    """The settings in effect at one line of a log, updated line by line."""
+    """The settings that are in effect at a line of a log; they are updated line by line."""
 
-    variables: dict[str, str] = field(default_factory=dict)  # Exported variables, until they are unset.
+    variables: dict[str, str] = field(default_factory=dict)
+    """Values of exported variables that were not unset."""
     modules: dict[str, str] = field(default_factory=dict)
-    """Maps the name of each loaded module without its version to the name with which it was loaded."""
-    launch: dict[str, str] = field(default_factory=dict)  # Settings in the last launch command.
+    """Maps the name of each loaded module, without its version, to the name by which it was loaded."""
+    launch: dict[str, str] = field(default_factory=dict)  # Settings in the most recent launch command.
     titles: dict[str, str] = field(default_factory=dict)
-    """Names and values in lines like `Algorithm: ring`."""
+    """Names and values of lines such as `Algorithm: ring`."""
     headings: dict[int, str] = field(default_factory=dict)
-    """Maps the level of each heading above the line to its text."""
+    """Maps the level of each heading above the current line to its text."""
 
     def read(self, line: str) -> bool:
-        """Update the settings by a line, and return whether it is a command, a heading or a setting."""
+        """Update the settings by a line, and return whether the line is a command, a heading or a setting."""
         text = line.strip()
         if heading := _heading(text):
             self.begin(*heading)
-            return plainly(heading[1]) != ""  # a file name in a heading may contain a setting
+            return plainly(heading[1]) != ""  # the name of a file may contain a setting that is not read
         if self._command(text):
             return True
         if (keyed := _KEYED.fullmatch(text)) and not text.startswith(("#", "-")):
@@ -115,9 +116,9 @@ class _State:
         return False
 
     def begin(self, level: int, heading: str) -> None:
-        """Begin the part of a log below a heading.
+        """Begin the part of a log that is below a heading.
 
-        Headings of the same and of deeper levels, and the settings in ``titles``, are removed.
+        The settings in ``titles``, and all headings of the same level and of deeper levels, are removed.
         """
         if not plainly(heading) or heading.strip("# ").isdecimal():  # the heading is only the number of a run
             return
@@ -134,7 +135,7 @@ class _State:
         return understood
 
     def _run(self, words: Sequence[str]) -> bool:
-        """Update the settings by one shell command, and return whether the command is known."""
+        """Update the settings by a shell command, and return whether the command is known."""
         position = next((i for i in reversed(range(len(words))) if is_launcher(words, i)), None)
         if position is not None:
             return self._launch(words, position)
@@ -186,7 +187,7 @@ class _State:
         launch |= _assigned(words[:position])
         launched = words[behind(words, position) :]
         if not launched or not (launched[0].startswith("-") or re.search(r"[/_\-.\d=]", launched[0])):
-            return False  # a sentence that mentions a launcher
+            return False  # the text is a sentence that mentions a launcher
         runs = []
         for part in programs(launched):
             for name, values in launcher.options(part):
@@ -198,7 +199,7 @@ class _State:
         return True
 
     def context(self) -> tuple[tuple[str, str], ...]:
-        """Return all settings as (name, value), sorted by name; the launch command takes precedence."""
+        """Return all settings as (name, value), sorted by name; the launch command has precedence."""
         settings = self.titles | self.variables | self.launch
         settings = {name: value for name, value in settings.items() if not _is_ignored(name)}
         if self.modules:
@@ -213,7 +214,7 @@ def _may_be_command(text: str) -> bool:
 
 
 def _heading(text: str) -> tuple[int, str] | None:
-    """Return the level and the text of a line that is formatted as a heading; None for any other line."""
+    """Return the level and the text of a line that has the form of a heading; None for any other line."""
     if len(text) > _LONGEST_HEADING:
         return None
     if match := _MARKDOWN.fullmatch(text):
@@ -228,7 +229,7 @@ def _is_ignored(name: str) -> bool:
 
 
 def _parameter(name: str) -> str:
-    """Return the name of a variable, without the prefix that an MCA parameter has in the environment."""
+    """Return the name of a variable without the prefix that marks MCA parameters in the environment."""
     return re.sub("^(?:OMPI|PMIX|PRTE)_MCA_", "", name)
 
 
@@ -237,7 +238,7 @@ def _assigned(words: Iterable[str]) -> dict[str, str]:
 
 
 def _option(words: LauncherWords, name: str, values: Sequence[str]) -> dict[str, str]:
-    """Return the settings in a launcher's option, by the name of the MCA parameter, variable or option."""
+    """Return the settings in a launcher's option, by the name of the parameter, variable or option."""
     if name in words.parameters and len(values) == 2:
         return {values[0]: values[1]}
     if name in words.env or (name in words.pairs and "=" in values[0]):
@@ -252,20 +253,22 @@ def _option(words: LauncherWords, name: str, values: Sequence[str]) -> dict[str,
 def with_contexts(
     log: Log, rows: Sequence[BenchmarkRow], benchmark_output: re.Pattern[str]
 ) -> list[BenchmarkRow]:
-    """Return the rows of a log together with the settings in the lines before their tables.
+    """Return the rows of a log, with the settings from the lines before their tables.
 
-    Lines before a table that no reader understands are added as ``BenchmarkRow.unread``.
+    Lines before a table that this module does not understand are added as ``BenchmarkRow.unread``.
 
     Args:
         log: The log that the rows were read from.
-        rows: Rows of the log; rows that were read from other files are returned unchanged.
-        benchmark_output: Pattern of the lines that the benchmark itself prints.
+        rows: Rows of the log; rows from other files are returned unchanged.
+        benchmark_output: Pattern of the lines that the benchmark prints itself.
     """
     row_lines = {row.line for row in rows if row.source == log.name}
-    contexts: dict[int, dict[str, Any]] = {}  # Fields of the rows by the number of their line.
+    # Maps the number of each row's line to the fields that are added to the row.
+    contexts: dict[int, dict[str, Any]] = {}
     state, unread, context = _State(), list[str](), dict[str, Any]()
-    new_table = True  # Whether the next row begins another table than the last row's.
-    # The previous line, which is a heading if a line of dashes or the like is below it, and the one before.
+    new_table = True  # Whether the next row begins a new table.
+    # The previous line and the line before it. The previous line is a heading if the current line underlines
+    # it.
     previous, second_previous = "", ""
     for number, line in _joined(log):
         text = line[:_LONGEST].strip()
@@ -296,7 +299,7 @@ def with_contexts(
 
 
 def _joined(log: Log) -> Iterator[tuple[int, str]]:
-    """Yield numbers and lines; a line that ends in a backslash is joined with the next one."""
+    """Yield each line with its number; a line that ends in a backslash is joined with the next line."""
     joined, first_number = "", 0
     for number, line in enumerate(log.lines, 1):
         first_number = first_number or number
@@ -308,11 +311,11 @@ def _joined(log: Log) -> Iterator[tuple[int, str]]:
 
 
 def told_apart(rows: Sequence[BenchmarkRow]) -> tuple[list[BenchmarkRow], list[str]]:
-    """Return the rows with labels for those settings that differ between otherwise identical tables.
+    """Return the rows with labels for the settings that differ between otherwise identical tables.
 
     Returns:
-        The rows, and sentences about tables that might not be repeats, because the text before them differs
-        and no reader understands it.
+        The rows, and sentences about tables that count as repeats but may differ in a setting, because the
+        text before them differs and this module does not understand it.
     """
     distinguishing: dict[str, set[str]] = defaultdict(set)
     for group in _repeats(rows):
@@ -333,7 +336,7 @@ def _labelled(row: BenchmarkRow, names: set[str]) -> BenchmarkRow:
 
 
 def _doubtful_repeats(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
-    """Yield a sentence for each operation and number of ranks whose tables may be no repeats."""
+    """Yield a sentence for each operation and number of ranks whose tables may not be repeats."""
     bare = {text: _without_figures(text) for text in {row.unread for row in rows}}
     largest: dict[tuple[str, int | None], list[BenchmarkRow]] = {}
     for group in _repeats(rows):
@@ -351,14 +354,14 @@ def _doubtful_repeats(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
 
 
 def _without_figures(text: str) -> str:
-    """Return the result of ``plainly`` without digits and endings of file names and without numeric lines."""
+    """Return the result of ``plainly`` without numeric lines, and without digits and endings of files."""
     stripped = (_FILE.sub(lambda match: re.sub(r"\d+", "", match[1]), line) for line in text.splitlines())
     lines = [plainly(line) for line in stripped]
     return "\n".join(line for line in lines if line and not line.strip("#: ").isdecimal())
 
 
 def _repeats(rows: Iterable[BenchmarkRow]) -> Iterable[list[BenchmarkRow]]:
-    """Return the rows in groups of repeats; labels that are decimal numbers do not count."""
+    """Return the rows in groups of repeats; labels whose values are decimal numbers are not compared."""
     groups: dict[object, list[BenchmarkRow]] = defaultdict(list)
     for row in rows:
         labels = tuple(label for label in row.labels if not re.fullmatch(r"\d*\.\d+", label[1]))

@@ -1,11 +1,11 @@
 """Read plain delimited tables such as CSV, with a header like `Processes,Size,Latency`.
 
 The first line that is neither empty nor a comment contains the names of the columns. Case, blanks, quotes and
-underscores in names are ignored (`MessageSize`). A unit may be part of a name, in brackets or as its last
-word: `Latency (us)`, `time_ms`, `Message Size [KiB]`. Without a unit a latency is in µs and a size in bytes;
-KB is 1024 bytes, as in all MPI benchmarks. Columns are separated by commas, semicolons, tabs or vertical
-bars; if they are not separated by commas, numbers may have decimal commas. Columns with other names become
-labels.
+underscores in these names are ignored (`MessageSize`). A unit may be part of a name, in brackets or as its
+last word: `Latency (us)`, `time_ms`, `Message Size [KiB]`. Without a unit a latency is in µs and a size in
+bytes; 1 KB is 1024 bytes, as in all MPI benchmarks. Columns are separated by commas, semicolons, tabs or
+vertical bars; if the separator is not a comma, numbers may have decimal commas. A column with any other name
+becomes a label.
 """
 
 import csv
@@ -25,20 +25,20 @@ _KILO = {f"{k}{b}": float(1 << 10 * (i + 1)) for i, k in enumerate("kmg") for b 
 _BYTES = {"b": 1.0, "byte": 1.0, "bytes": 1.0} | _KILO
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-DELIMITERS = (",", ";", "\t", "|")  # Column separators.
+DELIMITERS = (",", ";", "\t", "|")  # Possible separators of columns.
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """A quantity that a column can contain, and the usual titles of such a column."""
+    """A quantity that a column can contain, and the usual titles of columns with this quantity."""
 
-    names: str  # Titles in lower case with underscores between words; blanks separate the titles.
+    names: str  # Titles in lower case, with underscores between their words; blanks separate the titles.
     units: Mapping[str, float] = field(default_factory=dict)
-    """Maps each unit to its factor to this project's unit."""
+    """Maps each unit to the factor that converts a value to this project's unit."""
     whole: bool = False  # Whether only whole numbers are valid.
-    text: bool = False  # Whether the column contains text in place of numbers.
+    text: bool = False  # Whether the column contains text instead of numbers.
     unit_needed: str = ""
-    """Titles, in the form of ``names``, that mean this quantity only together with a unit."""
+    """Titles, in the form of ``names``, that mean this quantity only if they contain a unit."""
 
 
 _TABLE = facts("tables/importers/columns")
@@ -54,33 +54,36 @@ def _kinds(table: str) -> dict[str, ColumnKind]:
 
 
 SHARED: Mapping[str, ColumnKind] = _kinds("shared")
-"""Columns that may be in tables of measurements as well as in tables of an application's calls."""
-MEASURED: Mapping[str, ColumnKind] = {**SHARED, **_kinds("measured")}  # Columns of a table of measurements.
+"""Kinds of columns that occur both in tables of measurements and in tables of an application's calls."""
+MEASURED: Mapping[str, ColumnKind] = {**SHARED, **_kinds("measured")}
+"""Kinds of columns in tables of measurements."""
 _IMPORTED: Mapping[str, ColumnKind] = _kinds("imported")
-"""First columns of a table that `import` wrote; further columns are named after the fields of a record."""
+"""Kinds of the first columns of a table that `import` wrote; its other columns have the names of a record's
+fields."""
 
 _HISTORY = ("trial", "phase", "subject", "status", "reason")
-"""First columns of a table with a campaign's history, as `history` prints it."""
+"""Titles of the first columns of a table with a campaign's history, as `history` prints it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table."""
+    """A column of a table, as its title describes it."""
 
     title: str
     name: str = ""  # Name of the column's kind, a key of ``MEASURED``; empty if the column is a label.
-    unit: float = 1.0  # Factor to this project's unit; NaN if the title lacks a unit that it needs.
+    unit: float = 1.0
+    """Factor that converts values to this project's unit; NaN if the title lacks a unit that it needs."""
 
 
 def meaning(title: str) -> str:
-    """Return the quantity in a column with this title, a key of ``SHARED``, or empty for other titles."""
+    """Return the quantity in a column with this title, as a key of ``SHARED``; empty if it is no such key."""
     return column_of(title, SHARED).name
 
 
 def announces(log: Log, kinds: Mapping[str, ColumnKind] = MEASURED) -> bool:
-    """Return whether the header of the log's table has a column of sizes and one that is not in ``SHARED``.
+    """Return whether the log's header has a column of sizes and a column of a kind that is not in ``SHARED``.
 
-    A table of measurements of a barrier, which carries no data, has a column of ranks in place of sizes.
+    A barrier carries no data, so a table of its times needs a column of ranks instead of sizes.
     """
     columns = _header(log, kinds)[2]
     names = {column.name for column in columns}
@@ -89,13 +92,13 @@ def announces(log: Log, kinds: Mapping[str, ColumnKind] = MEASURED) -> bool:
 
 
 def without_failed_launches(log: Log) -> tuple[Log, list[str]]:
-    """Return a campaign's history without the rows of failed launches; any other log is returned unchanged.
+    """Return a campaign's history without the rows of failed launches, and any other log unchanged.
 
-    Such a row may quote the output of the failed launch, which must not be read as a measurement.
+    The row of a failed launch may quote the launch's output, which must not be read as a measurement.
 
     Returns:
-        The log, with an empty line in place of each such row, and a list with a sentence on their number,
-        which is empty if there are no such rows.
+        The log with an empty line in place of each removed row, and a list of a sentence with the number of
+        these rows; the list is empty if no row was removed.
     """
     start, delimiter, columns = _header(log, MEASURED)
     if tuple(c.title for c in columns[: len(_HISTORY)]) != _HISTORY:
@@ -114,7 +117,7 @@ def read(log: Log) -> list[BenchmarkRow]:
     """Return a record for each row of the table.
 
     Raises:
-        TableError: The table has no rows, a row of another length than its header, a value that is not a
+        TableError: The table has no rows, a row of another length than the header, a value that is not a
             number or out of range, two columns of the same meaning, or a time without a unit.
     """
     titles = tuple(column.title for column in _header(log, MEASURED)[2])
@@ -130,7 +133,7 @@ def read(log: Log) -> list[BenchmarkRow]:
 
 
 def _imported_before(log: Log) -> list[BenchmarkRow]:
-    """Return the records of a table that `import` wrote, with the file and line that each was read from."""
+    """Return the records in a table that `import` wrote, each with the file and line of its origin."""
     exact = {name: replace(kind, names=name.lower(), unit_needed="") for name, kind in MEASURED.items()}
     measurements = []
     for number, values, cells in rows(log, {**_IMPORTED, **exact}):
@@ -146,8 +149,8 @@ def rows(
 ) -> Iterator[tuple[int, dict[str, str | float], tuple[tuple[str, str], ...]]]:
     """Yield the rows of a table as (line number, values, labels).
 
-    Values are by the name of their quantity, in this project's units; a quantity whose cell is empty is
-    missing.
+    ``values`` maps the name of each quantity to its value in this project's unit; a quantity with an empty
+    cell is missing.
 
     Raises:
         TableError: As in `read`.
@@ -171,7 +174,7 @@ def rows(
         decimals.add(n_decimals)
         cells = split(line, delimiter)
         if no_rows and cells and all(re.fullmatch(r":?-+:?", cell) for cell in cells):
-            continue  # the line of dashes below the header of a Markdown table
+            continue  # this is the line of dashes below the header of a Markdown table
         log.check_width(number, len(cells), [c.title for c in columns], f" (line {start})")
         no_rows = False
         pairs = list(zip(columns, cells, strict=True))
@@ -190,13 +193,20 @@ def rows(
 
 
 def _without_data(log: Log, collective: str = "") -> bool:
-    """Return whether the operation that row, user or file name give carries no data, such as a barrier."""
+    """Return whether the operation carries no data, such as a barrier.
+
+    A row, the user or the name of the file give the operation.
+    """
     name = operation(collective) if collective else log.collective or named_in(log.name)
     return name in COLLECTIVES and COLLECTIVES[name].size is Size.NONE
 
 
 def _decimal(cell: str, delimiter: str) -> str:
-    """Return a cell with a point for its decimal comma; before three digits it may separate thousands."""
+    """Return a cell with a point instead of a decimal comma.
+
+    A comma before exactly three digits is not replaced, because it may separate thousands, unless columns are
+    separated by semicolons.
+    """
     comma = delimiter != "," and re.fullmatch(r"-?\d+,\d+", cell)
     return cell.replace(",", ".") if comma and (delimiter == ";" or not re.search(r",\d{3}$", cell)) else cell
 
@@ -223,7 +233,7 @@ def _value(log: Log, number: int, column: Column, kind: ColumnKind, cell: str, d
 
 
 def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[Column, ...]]:
-    """Return the header's line number (0 in an empty log), the delimiter between columns, and the columns."""
+    """Return the header's line number (0 in an empty log), the delimiter of columns, and the columns."""
     for number, line in enumerate(log.lines, 1):
         text = line.lstrip("\ufeff").strip()
         bare = text.lstrip("# ")
@@ -234,7 +244,7 @@ def _header(log: Log, kinds: Mapping[str, ColumnKind]) -> tuple[int, str, tuple[
         if len(titles) > MOST_COLUMNS:
             log.fail(number, f"{len(titles):,} columns", f"at most {MOST_COLUMNS:,} are read")
         columns = tuple(column_of(title, kinds) for title in titles)
-        # The line after a comment sign may be a header; other comments are no headers.
+        # The text after a comment sign may be a header; all other comments are skipped.
         if not text.startswith("#") or (_readable(columns) and len(columns) > 1):
             return number, delimiter, columns
     return 0, ",", ()
@@ -246,24 +256,24 @@ def _readable(columns: tuple[Column, ...]) -> bool:
 
 
 def split(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a line, without quotes.
+    """Return the cells of a line without quotes.
 
-    Vertical bars at both ends of a line are a frame, as in Markdown, and separate no cells.
+    Vertical bars at both ends of a line are a frame, as in Markdown, and do not separate cells.
     """
     if delimiter == "|" and line.strip()[:1] == "|" == line.strip()[-1:]:
         line = line.strip()[1:-1]
     try:
         cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
-    except csv.Error:  # a field of more than 131,072 characters, which no row has
+    except csv.Error:  # the line has a field of more than 131,072 characters, so it is not a row of a table
         return []
     return [cell.strip().strip("'\"").strip() for cell in cells]
 
 
 def column_of(title: str, kinds: Mapping[str, ColumnKind] = MEASURED) -> Column:
-    """Return the column with this title, whatever separates the words of the title."""
+    """Return the column with this title; the words of the title may be separated in any way."""
     words = [w for w in re.split(r"[\s_()\[\]]+", title) if w]
     plain = _matching_column(title, words, kinds)
-    # Units contain capital letters and are not split as CamelCase is.
+    # Units may contain capital letters, so they are not split like words in CamelCase.
     parts = ([word] if word.lower() in _BYTES or "/" in word else _CAMEL.split(word) for word in words)
     return plain if plain.name else _matching_column(title, [*chain(*parts)], kinds)
 

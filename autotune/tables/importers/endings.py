@@ -1,7 +1,7 @@
-"""Recognise messages that a run ended early, by schedulers, launchers, MPI libraries, kernel and shell.
+"""Recognise messages that a run ended early, from schedulers, launchers, MPI libraries, kernel and shell.
 
-The messages of all such programs are in one file for all formats of logs, ``endings.toml``. Tables above such
-a message are incomplete.
+The messages of all these programs are in one file for all formats of logs, ``endings.toml``. A table above
+such a message is incomplete.
 """
 
 import re
@@ -15,7 +15,6 @@ _STEMS = tuple(_TABLE["stems"])
 
 
 def _outside(pattern: str) -> str:
-    """Return a pattern without the text from its first to its last parenthesis."""
     return re.sub(r"\(.*\)", "", pattern)
 
 
@@ -25,37 +24,38 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
     )
     for program, patterns in _TABLE["endings"].items()
 }
-"""Maps each program to the patterns of the lines in which it reports an early end."""
+"""Maps each program to the patterns of the lines with which it reports that a run ended early."""
 
 _PATTERNS = tuple(
     (program, re.compile(pattern, re.IGNORECASE), pattern.startswith("^") and "|" not in _outside(pattern))
     for program, patterns in ENDINGS.items()
     for pattern in patterns
 )
-"""For each pattern of ``ENDINGS`` the program, the compiled pattern, and whether it only matches at the begin
-of a line, where the program prints its prefix."""
+"""For each pattern in ``ENDINGS``: the program, the compiled pattern, and whether the pattern only matches at
+the beginning of a line, after the prefix that the program prints."""
 _BEGIN, _WITHIN = (
     re.compile(
         "|".join(regex.pattern for _, regex, prefixed in _PATTERNS if prefixed is begins), re.IGNORECASE
     )
     for begins in (True, False)
 )
-"""Joint pattern of all patterns that match at the begin of a line, and of those that match anywhere in it."""
+"""Joint pattern of all patterns that match only at the beginning of a line, and joint pattern of all patterns
+that match anywhere in a line."""
 _GENERAL = re.compile(rf"\b(?:{'|'.join(_TABLE['general'].split())})\b", re.IGNORECASE)
 _GENERAL_BEHIND = re.compile(_TABLE["general_behind"], re.IGNORECASE)
 _NO_REPORT = re.compile(r"\s*(?:#|\+ |\$ |--?[A-Za-z][\w-]*[\s,=])")
-"""Beginning of a line that is no report: a comment, a command that a shell echoes, or an option in a help
-text."""
+"""Beginning of a line that does not report anything: a comment, a command that a shell echoes, or an option
+in a help text."""
 _LONGEST = 1000
-"""Number of characters of a line that are examined: messages are at the begin of a line, and some patterns
-examine all characters before a match."""
+"""Number of characters of a line that are examined. It is limited because some patterns examine all
+characters before a match; messages are at the beginning of a line."""
 
 
 def ended_early(line: str) -> bool:
-    """Return whether a line reports that a run failed, was ended or was cut off.
+    """Return whether a line reports that a run failed, was stopped or was cut off.
 
-    A sentence that only mentions limits or kills is no such report: banners, prologs and messages of the day
-    describe rules ("jobs above their limit are killed"), not what happened to this run.
+    A sentence that only mentions limits or stopped jobs is not such a report: banners, prologs and messages
+    of the day describe rules ("jobs above their limit are killed"), not what happened to this run.
     """
     text = line[:_LONGEST]
     low = text.lower()
@@ -65,7 +65,7 @@ def ended_early(line: str) -> bool:
 
 
 def reporter(line: str) -> str:
-    """Return the program that reports an early end in a line, a key of ``ENDINGS``; empty if none does."""
+    """Return the program that reports an early end in a line, as a key of ``ENDINGS``; empty if none does."""
     text = line[:_LONGEST]
     may_report = _NO_REPORT.match(text) is None
     for program, pattern, prefixed in _PATTERNS:
@@ -76,10 +76,10 @@ def reporter(line: str) -> str:
 
 
 def _is_general(text: str, program: str, match: re.Match[str]) -> bool:
-    """Return whether the clause around a match describes what happens in general, not in this run.
+    """Return whether the clause around a match describes what happens in general instead of in this run.
 
-    Messages of libraries and launchers contain words of such sentences themselves ("will now be aborted"), so
-    only the text around the message is examined.
+    Only the text around the matched message is examined, because messages of libraries and launchers
+    themselves contain words that are typical of general statements ("will now be aborted").
     """
     begin = text.rfind(": ", 0, match.start()) + 1
     clause = text[begin : match.end() if program == "somebody" else match.start()]

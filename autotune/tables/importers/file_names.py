@@ -21,17 +21,17 @@ _OF_A_RECORD = ("comm_size", "message_bytes", "collective")
 class NamePattern:
     """A template of file names, compiled to a regular expression."""
 
-    text: str  # The template as the user wrote it.
+    text: str
     expression: re.Pattern[str]
-    """Regular expression for the last parts of a path, as many parts as the template has."""
+    """Regular expression for the end of a path, with as many path components as the template has."""
 
     @classmethod
     def of(cls, text: str) -> Self:
         """Compile a template.
 
         Raises:
-            UserError: The template has no field, a field that is named twice or is no word, or an unmatched
-                brace.
+            UserError: The template has no field, an unmatched brace, a field that occurs twice, or a field
+                that is not a word.
         """
         fields = _FIELD.findall(text)
         literal = _FIELD.sub("", text)
@@ -50,13 +50,13 @@ class NamePattern:
         return cls(text, re.compile("".join(words)))
 
     def fields(self, path: str) -> Mapping[str, str] | None:
-        """Return the fields in a path by name, or None if the path does not fit the template."""
+        """Return the fields in a path by their names; None if the path does not fit the template."""
         depth = self.text.count("/") + 1
         match = self.expression.fullmatch("/".join(PurePath(path).parts[-depth:]))
         return match.groupdict() if match else None
 
     def completed(self, record: BenchmarkRow) -> BenchmarkRow:
-        """Return a record with the fields in its file's name added, as values or as labels.
+        """Return a record to which the fields in its file's name are added, as values or as labels.
 
         Raises:
             TableError: The name does not fit the template, or contradicts the contents of the file.

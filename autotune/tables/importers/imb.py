@@ -1,9 +1,9 @@
-"""Read tables of the Intel MPI Benchmarks, all suites, 3.2 to 2021, and of oneCCL's benchmark.
+"""Read tables of the Intel MPI Benchmarks (all suites, versions 3.2 to 2021) and of oneCCL's benchmark.
 
 oneCCL's benchmark prints tables of the same form. A run prints the header of a suite, a table for each
-benchmark and number of processes, and a last line when all processes have ended; if that line is missing, the
+benchmark and number of processes, and a last line when all processes have ended; if this line is missing, the
 run was cut off. With `-multi` several groups of processes run at the same time, and each row begins with the
-number of its group. For a message size that took too long or too much memory, words are printed in place of
+number of its group. If a message size took too long or too much memory, its row contains words instead of
 numbers.
 """
 
@@ -18,7 +18,7 @@ from autotune.tables.importers.runlog import Log, LogTable, first, measurement
 
 _SUITE = re.compile(r"Intel\s*\(R\) MPI Benchmark(?:s| Suite) V?(.+?), (?:MPI-|IMB-)?(\S+) part")
 _PARTS = {"1": "MPI1", "2": "EXT", "4": "MPI4"}
-_BENCHMARK = re.compile(r"^# Benchmarking(:?) (\S+)")  # oneCCL's benchmark prints the colon.
+_BENCHMARK = re.compile(r"^# Benchmarking(:?) (\S+)")  # The colon is in the output of oneCCL's benchmark.
 _PROCESSES = re.compile(r"^# (?:#processes(?: =|:) (\d+)|\( (\d+) groups of (\d+) processes each)")
 _MODE = re.compile(r"^#\s+MODE: (\S+)")
 _TIMES = tuple(f"t{which}[usec]" for which in ("", "_min", "_max", "_avg", "_ovrl", "_pure", "_CPU"))
@@ -30,10 +30,10 @@ _FIELD_COLUMNS = frozenset(_COLUMNS) - {"Group", "t_ovrl[usec]", "t_CPU[usec]", 
 _FAILED_SAMPLE = re.compile(r"\b(out-of-mem\.|int-overflow|time-out\.)")
 _END = "# All processes entering MPI_Finalize"
 _ENDS = (_END, "# All done")
-"""Last line of a complete run of Intel's benchmarks, and of oneCCL's."""
+"""Last line of a complete run, of Intel's benchmarks and of oneCCL's benchmark."""
 _USER_LENGTHS = re.compile(r"# Message lengths were user defined|# .* -msg(?:len|size)\b")
-"""Line that says that the user chose the sizes, so that they need not double. The P2P suite only prints it as
-a part of the command line."""
+"""Line that shows that the user chose the sizes, so that successive sizes need not double. The P2P suite
+shows this only in its command line."""
 
 
 @dataclass(slots=True)
@@ -45,11 +45,12 @@ class _Suite:
     benchmark: str = ""
     comm_size: int | None = None
     labels: dict[str, str] = field(default_factory=dict)
-    announced: int = 0  # Line of the last title or mode if its table has not been printed yet, otherwise 0.
+    announced: int = 0
+    """Number of the line of the last title or mode, if its table was not printed yet; otherwise 0."""
 
 
 def announces(log: Log) -> bool:
-    """Return whether the log has a header or a table's title of Intel's or oneCCL's benchmarks."""
+    """Return whether the log has a header or a title of a table of Intel's or oneCCL's benchmarks."""
     return any(_SUITE.search(line) or _BENCHMARK.match(line) for line in log.lines)
 
 
@@ -58,8 +59,7 @@ def read(log: Log) -> list[BenchmarkRow]:
 
     Raises:
         TableError: The log has a run without its last line, a benchmark without a table, a message size that
-            was not measured, wrong results, or a table with an incomplete or missing row or an unknown
-            column.
+            was not measured, wrong results, an incomplete or missing row in a table, or an unknown column.
     """
     measurements: list[BenchmarkRow] = []
     run, table, running = _Suite(), None, False
@@ -161,7 +161,7 @@ def _title(run: _Suite) -> str:
 
 
 def _check(run: _Suite, table: LogTable) -> None:
-    """Refuse a table with missing rows; the rows of each group are checked separately."""
+    """Raise an error if a table lacks rows; the rows of each group are checked separately."""
     if "Group" not in table.columns or not table.rows:
         table.check_sizes("#bytes", doubling=run.doubling)
         return
@@ -172,7 +172,7 @@ def _check(run: _Suite, table: LogTable) -> None:
 
 
 def _operation(benchmark: str) -> str:
-    """Return the name of a benchmark's operation, without the additions for groups and for pure timing."""
+    """Return the name of a benchmark's operation, without additions for groups and for pure timing."""
     name = benchmark.lower().removeprefix("multi-").removesuffix("_pure")
     if (blocking := called(name.removeprefix("i"))) and name.startswith("i"):
         return later(blocking, "non-blocking")

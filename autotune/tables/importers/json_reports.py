@@ -1,7 +1,7 @@
-"""Read results in JSON: ReFrame's run reports, and lists of rows in any other document.
+"""Read results in JSON: run reports of ReFrame, and lists of rows in any other document.
 
 The keys of a document determine its format. A report with failed tests raises an error. The records of a
-document are numbered from 1, and a record's ``line`` is its number.
+document are numbered from 1; the field ``line`` of a record contains this number.
 """
 
 import json
@@ -25,7 +25,7 @@ def read(log: Log) -> list[BenchmarkRow]:
     """Return all records of a document.
 
     Raises:
-        TableError: The text is no JSON, is cut off, is of an unknown format, or has tests that failed.
+        TableError: The text is not JSON, is cut off, is of an unknown format, or has failed tests.
     """
     document = _document(log)
     if isinstance(document, dict) and {"session_info", "runs"} <= document.keys():
@@ -56,10 +56,10 @@ def _no_number(text: str) -> float:
 
 
 def _rows(log: Log, document: Any) -> list[BenchmarkRow]:
-    """Return a record for each row of a document, wherever the row is.
+    """Return a record for each row, wherever the row is in the document.
 
-    Keys have the meaning of the titles in a plain table. Values in the objects around a list of rows belong
-    to all of its rows.
+    Keys have the same meaning as titles of columns in a plain table. Values in the objects around a list of
+    rows belong to all rows of the list.
     """
     records: list[BenchmarkRow] = []
     for row, outer in ((row, outer) for rows, outer in _row_lists(document, {}) for row in rows):

@@ -1,9 +1,10 @@
-"""Read tables of nccl-tests, and of rccl-tests, which print the same.
+"""Read tables of nccl-tests and of rccl-tests, which have the same form.
 
-A run prints its devices, one for each rank, then a header and a row for each message size. A row has the
-times of the call out of place and in place, which become two records. The last line is the mean bandwidth; if
-it is missing, the run was cut off. For collectives that divide their data, nccl-tests counts the data of all
-ranks (``src/common.cu`` reports the larger of both buffers); a record counts the block of one rank.
+A run prints its devices, one for each rank, then a header and a row for each message size. A row has two
+times: of the call out of place and of the call in place. They become two records. The last line contains the
+mean bandwidth; if it is missing, the run was cut off. For collectives that divide their data, nccl-tests
+counts the data of all ranks (``src/common.cu`` reports the larger of both buffers), whereas a record counts
+the block of one rank.
 
 References:
     https://github.com/NVIDIA/nccl-tests, `src/common.cu` and `doc/PERFORMANCE.md`.
@@ -41,11 +42,11 @@ def announces(log: Log) -> bool:
 
 
 def read(log: Log) -> list[BenchmarkRow]:
-    """Return two records for each row, out of place and in place, or one if the row has one set of times.
+    """Return two records for each row: out of place and in place; one record if the row has only one time.
 
     Raises:
         TableError: The log has a run without its last line, wrong results, a row that is incomplete or out of
-            order, or sizes that count the data of all ranks without the number of ranks.
+            order, or sizes that count the data of all ranks although the number of ranks is unknown.
     """
     measurements: list[BenchmarkRow] = []
     run = _Run()
@@ -54,7 +55,7 @@ def read(log: Log) -> list[BenchmarkRow]:
             run.ranks = max(run.ranks, int(rank[1]) + 1)
         elif _HEADER.match(line):
             if run.columns and not run.sizes:
-                continue  # if the tests were built without MPI, every process prints a header
+                continue  # every process prints a header if the tests were built without MPI
             run.columns, run.header, run.sizes = tuple(line.lstrip("# ").split()), number, []
         elif _WRONG.match(line):
             log.fail(number, f"{line.strip(' #')}: the results were wrong", "its times are worth nothing")
@@ -100,7 +101,7 @@ def _records(log: Log, number: int, tokens: list[str], run: _Run) -> Iterator[Be
 
 
 def _block(log: Log, number: int, collective: str, size: int, comm_size: int | None) -> int:
-    """Return the message size in bytes as this project counts it: of one rank if the data are divided."""
+    """Return the message size in bytes; if the data are divided, it is the size of one rank's block."""
     facts = COLLECTIVES.get(collective)
     if facts is None or facts.size not in _TOTAL:
         return size

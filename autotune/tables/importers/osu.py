@@ -1,11 +1,12 @@
-"""Read tables of the OSU Micro-Benchmarks 5.x to 7.x, in C and in Python (OMB-Py).
+"""Read tables of the OSU Micro-Benchmarks, versions 5 to 7, in C and in Python (OMB-Py).
 
-A run prints a title, sometimes window, synchronisation and data type, a header and a row for each message
-size (a barrier's table has no sizes). The columns depend on options: the average alone; with `-f` also
-minimum, maximum and iterations; for non-blocking collectives overall, compute and pure communication time and
-the overlap. With several data types the header is printed again, without a title. The number of ranks is not
-printed: it is read from the launcher's command if the log contains it. Tests between pairs of ranks print the
-number of pairs, or have one pair.
+A run prints a title, sometimes the window, the synchronisation and the data type, a header, and a row for
+each message size (a barrier's table has no sizes). The columns depend on options: without options there is
+only the average time; with `-f` there are also minimum, maximum and iterations; for non-blocking collectives
+there are the overall, the computation and the pure communication time, and the overlap. With several data
+types the header is printed again without a title. The number of ranks is not printed: it is read from the
+launcher's command if the log contains the command. Tests between pairs of ranks print the number of pairs if
+there is more than one.
 """
 
 import re
@@ -17,12 +18,12 @@ from autotune.tables.importers.messages import message_us, one_sided, ranks, wit
 from autotune.tables.importers.runlog import Log, LogTable, first, measurement
 
 TITLE = re.compile(r"^# ((?:OSU|OMB[- ]Py(?:thon)?) .*\btest)(?: v(\S+))?\s*$", re.IGNORECASE)
-"""Title of a benchmark, which is printed above its table."""
+"""Title of a benchmark, which is above its table."""
 COMMENTS = re.compile(
     r"# ?(?:OSU|OMB|Size|Datatype|Window|Synchron|\[|Send Buffer|Overall|(?:Avg )?Latency|Bandwidth|MB/s"
     r"|Using )"
 )
-"""Beginnings of the comment lines that these benchmarks themselves print."""
+"""Beginnings of the comment lines that these benchmarks print themselves."""
 _WITHOUT_TABLE = re.compile(r"\b(?:Hello World|Init) Test", re.IGNORECASE)
 _COLUMN = re.compile(
     r"Size(?: \(B\))?|(?:(?:Avg|Min|Max) )?Latency ?\(us\)|Iterations|Overall\(us\)|Compute\(us\)"
@@ -42,7 +43,7 @@ _MIN, _MAX = ("Min Latency(us)", "Min Comm.(us)"), ("Max Latency(us)", "Max Comm
 _BANDWIDTH = ("Bandwidth(MB/s)", "MB/s")
 _USED = {"Size", "Iterations", "Validation", "Messages/s", *_LATENCY, *_MIN, *_MAX, *_BANDWIDTH}
 
-# Words of titles that say how a call was made, not which operation it was.
+# Words in titles that say how a call was made, but not which operation it was.
 _NOISE = re.compile(
     r"\b(?:osu|omb[- ]py(?:thon)?|(?:mpi|\w*ccl)(?:-\w+)?(?: managed)?|latency|test|one sided|personalized"
     r"|exchange|persistent|non-blocking)(?![\w-])",
@@ -57,7 +58,7 @@ class _Section:
     version: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     pairs: int | None = None
-    announced: bool = False  # Whether the table of the last title or data type has not been printed yet.
+    announced: bool = False  # Whether the table of the last title or data type was not printed yet.
 
 
 def announces(log: Log) -> bool:
@@ -69,8 +70,8 @@ def read(log: Log) -> list[BenchmarkRow]:
     """Return all rows of all tables.
 
     Raises:
-        TableError: The log has a title without a table, a table without rows or with an incomplete row, a
-            missing row or an unknown column, or a failed validation.
+        TableError: The log has a title without a table, a table without rows, an incomplete or missing row,
+            an unknown column, or a failed validation.
     """
     measurements: list[BenchmarkRow] = []
     section, table = _Section(), None
@@ -89,11 +90,12 @@ def read(log: Log) -> list[BenchmarkRow]:
             section.pairs = int(pairs[1])
             section.labels |= {} if pairs[2] == _WINDOW else {"window": pairs[2]}
         elif setting := _SETTING.match(line):
-            if table is None or table.rows:  # 7.2 also prints settings between the header and the first row
+            # version 7.2 also prints settings between the header and the first row
+            if table is None or table.rows:
                 measurements += _rows(section, table)
                 table, section.announced = None, True
             section.labels[setting[1].lower().replace(" ", "_")] = setting[2]
-        elif line.startswith("# Benchmarking"):  # another benchmark's output begins
+        elif line.startswith("# Benchmarking"):  # the output of another benchmark begins
             measurements += _rows(section, table)
             table = None
         elif table is not None:
@@ -109,7 +111,7 @@ def _refuse_without_table(log: Log, section: _Section) -> None:
 
 
 def _columns(log: Log, number: int, line: str) -> tuple[str, ...]:
-    """Return the column names, without the blank that some versions print before a unit."""
+    """Return the names of the columns, without the blank that some versions print before a unit."""
     text = line.lstrip("# ")
     unknown = _COLUMN.sub("", text).strip()
     if unknown:
@@ -151,14 +153,17 @@ def _rows(section: _Section, table: LogTable | None) -> list[BenchmarkRow]:
 
 
 def operation(title: str) -> str:
-    """Return the name of the operation in a title; for an unknown one, the title's words with underscores."""
+    """Return the name of the operation in a title.
+
+    The name of an unknown operation consists of the title's words, joined by underscores.
+    """
     words = " ".join(_NOISE.sub(" ", title).split()).lower() or "latency"
     name = called(words) or called(words.replace(" / ", " ")) or re.sub(r"\W+", "_", words)
     return later(name, _variant(title).get("variant", ""))
 
 
 def _variant(title: str) -> dict[str, str]:
-    """Return labels that say how the call was made, if the title names a variant of the blocking call."""
+    """Return labels that say how the call was made if the title names a variant of the blocking call."""
     matches = {
         "variant": re.search(r"\b(persistent|non-blocking)\b", title, re.IGNORECASE),
         "mode": re.search(r"MPI_(?:Put|Get)\b.* (Bandwidth)\b", title),

@@ -1,8 +1,8 @@
-"""Read ReFrame's records of performance tests: its run reports (JSON), and its performance logs.
+"""Read ReFrame's records of performance tests: run reports (JSON) and performance logs.
 
-A log of ReFrame 4 has a header, with columns such as ``VARIABLE_value`` and ``VARIABLE_unit``; a log of
-ReFrame 3, or with ``perflog_compat``, has a line for each variable. Message sizes are parameters of a test,
-columns, or parts of names.
+A log of ReFrame 4 has a header with columns such as ``VARIABLE_value`` and ``VARIABLE_unit``; a log of
+ReFrame 3, or with ``perflog_compat``, has a line for each variable. The message size is a parameter of a
+test, a column, or a part of a name.
 
 References:
     ReFrame, `reframe/schemas/runreport.json` (data versions 1 to 4) and `reframe/core/logging.py`,
@@ -22,17 +22,17 @@ _MBPS = MEASURED["bandwidth_MBps"].units
 _SIZE_IN_NAME = re.compile(r"(?:^|_)(\d+)\s*([kmg]?)i?(?:b|bytes?)?(?=_|$)", re.IGNORECASE)
 _PARAMETER = re.compile(r"%([\w.]+)=(\S+)")
 _PROPERTIES = ("message_size", "num_tasks")
-"""Properties of a test that are read like its parameters."""
+"""Properties of a test that are read in the same way as its parameters."""
 _LINE = re.compile(
     r"[^|]*\|reframe (?P<version>[^|]+)\|(?P<display_name>[^|]+)\|(?:jobid=[^|]*\|)?"
     r"(?:num_tasks=(?P<num_tasks>\d+)\|)?(?P<variable>[^|=]+)=(?P<value>[^|]+)\|ref=[^|]*\|(?P<unit>[^|]*)"
 )
-"""A line of a log of ReFrame 3."""
+"""Line of a log of ReFrame 3."""
 _UNSAID = ("", "null", "None")
 
 
 def announces(log: Log) -> bool:
-    """Return whether the log contains a header as in logs of ReFrame 4, or a line as in logs of ReFrame 3."""
+    """Return whether the log has a header as in logs of ReFrame 4, or a line as in logs of ReFrame 3."""
     return any(_LINE.fullmatch(line) or _titles(line) for line in log.lines)
 
 
@@ -40,7 +40,7 @@ def read(log: Log) -> Iterator[BenchmarkRow]:
     """Yield a record for each value of a performance log that is a time or a bandwidth.
 
     Raises:
-        TableError: The log has a row of another length than its header, a value that is no number, a test
+        TableError: The log has a row of another length than its header, a value that is not a number, a test
             without values, or a test without a message size.
     """
     delimiter, titles = "", list[str]()
@@ -58,7 +58,7 @@ def read(log: Log) -> Iterator[BenchmarkRow]:
 
 
 def _titles(line: str) -> tuple[str, list[str]] | None:
-    """Return the delimiter and the columns' names in a header; None if the line is no header."""
+    """Return the delimiter and the names of the columns in a header; None if the line is not a header."""
     if "_value" not in line or "_unit" not in line:
         return None
     delimiter = max(DELIMITERS, key=line.count)
@@ -83,7 +83,7 @@ def _row(log: Log, number: int, titles: list[str], cells: list[str]) -> Iterator
 
 
 def report(log: Log, document: Any) -> Iterator[BenchmarkRow]:
-    """Yield the records in a run report (a JSON document), which are numbered from 1."""
+    """Yield the records in a run report (a JSON document); the records are numbered from 1."""
     version = str(document["session_info"].get("version", ""))
     number = 1
     for case in (case for run in document["runs"] for case in run["testcases"]):
@@ -100,7 +100,7 @@ def report(log: Log, document: Any) -> Iterator[BenchmarkRow]:
 
 
 def _performance(case: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
-    """Yield variable, value and unit in a test case; data versions below 4 have them in ``perfvars``."""
+    """Yield (variable, value, unit) of a test case; data versions below 4 have them in ``perfvars``."""
     for key, (value, *reference) in (case.get("perfvalues") or {}).items():
         if value is not None:
             yield key.rpartition(":")[2], value, str(reference[3]) if len(reference) > 3 else ""
@@ -116,14 +116,14 @@ def _record(
     test: tuple[str, str],
     performance: tuple[str, float, str],
 ) -> Iterator[BenchmarkRow]:
-    """Yield the record of a value if it is a time or bandwidth.
+    """Yield a record of a value if the value is a time or a bandwidth.
 
     ``test`` is (name, version of ReFrame), ``performance`` is (variable, value, unit).
     """
     (name, version), (variable, value, unit) = test, performance
     time, rate = TIME_US.get(unit.lower()), _MBPS.get(unit)
     if time is None and rate is None:
-        return  # another quantity, such as flops
+        return  # the value is another quantity, such as flops
     display = f"{case.get('display_name', '')} {name}"
     params = dict(_PARAMETER.findall(display)) | {key: case[key] for key in _PROPERTIES if key in case}
     columns = {kind: (key, v) for key, v in params.items() if (kind := column_of(key).name)}

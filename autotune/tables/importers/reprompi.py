@@ -1,9 +1,10 @@
-"""Read tables of ReproMPI: times of single calls, clock times of every process, or summaries.
+"""Read tables of ReproMPI, which contain times of single calls, clock times of each process, or summaries.
 
-Settings are printed as `#@key=value`; a header names the columns. For tables of single calls or clock times,
-a record contains, for each collective and size, the median, smallest and largest time of the valid calls.
-From clock times the time of a call is last exit − first entry on the global clock or, without a global clock,
-the longest time of a process. Sizes are numbers of elements of the data type unless the column names bytes.
+Settings are printed as `#@key=value`; a header names the columns. For tables of single calls or of clock
+times, a record contains, for each collective and size, the median, the smallest and the largest time of the
+valid calls. The time of a call follows from clock times: with a global clock it is last exit − first entry,
+without a global clock it is the longest time of a process. A size is a number of elements of the data type
+unless the column's name says bytes.
 
 References:
     S. Hunold, A. Carpen-Amarie, "Reproducible MPI benchmarking is still not as easy as you think", IEEE TPDS
@@ -35,11 +36,11 @@ _END = "# Execution time"
 @dataclass(slots=True)
 class _Row:
     line: int
-    values: dict[str, str]  # Texts by column.
+    values: dict[str, str]  # Maps the name of each column to the text in the row.
 
     @property
     def key(self) -> tuple[str, int]:
-        """The MPI function, and the size in bytes or elements."""
+        """Return the MPI function, and the size in bytes or in elements."""
         return self.values["test"], int(next(self.values[s] for s in _SIZES if s in self.values))
 
 
@@ -50,10 +51,11 @@ class _Run:
     line: int  # Number of the line with the table's header.
     columns: tuple[str, ...]
     rows: list[_Row] = field(default_factory=list)
-    complete: bool = False  # Whether the line follows that ReproMPI prints at the end of a run.
+    complete: bool = False
+    """Whether the table is followed by the line that ReproMPI prints at the end of a run."""
 
     def number(self, *names: str) -> int:
-        """Return the first of these settings that the log has; 0 if it has none of them."""
+        """Return the first of the settings ``names`` that the log contains; 0 if it contains none of them."""
         name = next((name for name in names if name in self.settings), "")
         text = self.settings.get(name, "0")
         if not text.isdigit():
@@ -64,12 +66,12 @@ class _Run:
 @dataclass(slots=True)
 class _Cell:
     first: _Row
-    nrep: int = 0  # Number of repetitions, valid or not.
+    nrep: int = 0  # Number of repetitions, including invalid ones.
     valid_us: list[float] = field(default_factory=list)  # Times of the valid repetitions in µs.
 
 
 def announces(log: Log) -> bool:
-    """Return whether the log has a header of ReproMPI's tables."""
+    """Return whether the log has a header of a table of ReproMPI."""
     return any(_columns(line) for line in log.lines)
 
 
@@ -78,7 +80,7 @@ def read(log: Log) -> list[BenchmarkRow]:
 
     Raises:
         TableError: The log has a table without rows, incomplete rows, missing repetitions or processes, no
-            valid repetition, or sizes in elements without the size of the data type.
+            valid repetition, or sizes in elements although the size of the data type is unknown.
     """
     runs: list[_Run] = []
     settings: dict[str, str] = {}
@@ -102,7 +104,10 @@ def _columns(line: str) -> tuple[str, ...]:
 
 
 def _take(run: _Run, number: int, tokens: list[str]) -> None:
-    """Add a line to the table if it is a row; refuse one that names an MPI function and is incomplete."""
+    """Add a line to the table if the line is a row.
+
+    A line that names an MPI function but is incomplete raises an error.
+    """
     call_column = run.columns.index("test")
     call = tokens[call_column] if len(tokens) > call_column else ""
     if len(tokens) == len(run.columns) and all(
@@ -187,7 +192,7 @@ def _record(
 ) -> BenchmarkRow:
     """Return the record of one collective and size.
 
-    ``times_us`` are the median (or mean), the smallest and the largest time in µs.
+    ``times_us`` contains the median (or mean), the smallest and the largest time in µs.
     """
     unit = run.number("datatype_size_bytes", "datatype_extent_bytes") if "count" in row.values else 1
     if not unit:

@@ -1,7 +1,7 @@
-"""A benchmark's log as lines, and its tables: the classes that the readers of all formats use.
+"""A benchmark's log as lines, and its tables: classes that the readers of all formats use.
 
-Launchers put marks in front of lines, a file may contain several runs, and runs fail half-way. This module
-removes the marks, numbers the lines, and checks that runs and tables are complete.
+Launchers print marks in front of lines, a file may contain several runs, and runs may fail half-way. This
+module removes the marks, numbers the lines, and checks that runs and tables are complete.
 """
 
 import re
@@ -18,36 +18,39 @@ from autotune.space.parameter import worded
 from autotune.tables.importers.endings import ended_early, reporter
 from autotune.text_table import named_in
 
-# `_MARK` matches what is put in front of a benchmark's lines: by `mpirun --tag-output`, `--timestamp-output`
-# and `--output tag-detailed` of Open MPI 4 and 5, by `srun --label` and `mpiexec -prepend-rank`, and by a
-# page that quotes a log: the sign of a quotation, blanks before a comment.
+# `_MARK` matches the text in front of a benchmark's line. Launchers print it: Open MPI 4 and 5 with `mpirun
+# --tag-output`, `--timestamp-output` and `--output tag-detailed`, others with `srun --label` and `mpiexec
+# -prepend-rank`. A page that quotes a log also adds text: the sign of a quotation, and blanks before a
+# comment.
 _STAMP = r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]?"
 _WHO = r"\[[^\],]*\d,\d+\]|\[[^\]\s]+:\d+\]|\[\d+\]"
 _MARK = re.compile(
     rf"^(?:(?:(?:{_STAMP})?(?:{_WHO}){{0,2}}<std\w+>: ?)+|\[\d+\] |\s*\d+: |\s*> ?)?(?:\s+(?=#))?"
 )
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-"""Control sequences of a terminal, such as colours, which the command `script` writes into a log."""
-_ESCAPED = re.compile(r"^\\#")  # Markdown's escape of a number sign, which would begin a heading.
-_COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")  # A decimal comma: benchmarks print two decimals.
+"""Control sequences of a terminal, such as those for colours, which the command `script` writes into a
+log."""
+_ESCAPED = re.compile(r"^\\#")
+"""Escaped number sign in Markdown, where a plain number sign would begin a heading."""
+_COMMA = re.compile(r"(?<=\d),(?=\d\d(?:\s|$))")  # Decimal comma: benchmarks print two decimals.
 
 _LONGEST = 4_000
-"""Number of characters of a line that are searched, because the time of these searches grows up to the square
-of it. Commands are shorter."""
+"""Number of characters of a line that are searched: the time of some searches grows with the square of this
+number. Commands are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Lines of a file, without the marks that the launcher put in front of them."""
+    """The lines of a file, without the marks that a launcher printed in front of them."""
 
     name: str  # Name of the file, for messages.
-    lines: tuple[str, ...]  # The lines; `lines[i]` is line i + 1.
-    terminated: bool = True  # Whether the last line is complete, that is, ended by a line feed.
+    lines: tuple[str, ...]  # Lines of the file; `lines[i]` is line i + 1.
+    terminated: bool = True  # Whether the last line is complete, which means that it ends in a line feed.
     collective: str = ""
-    """Operation of rows that do not name one, as the user gives it; empty if the user gives none."""
+    """Operation, given by the user, of rows that do not name an operation; empty if the user gives none."""
     commands: tuple[int, ...] = field(init=False, compare=False)
-    """Numbers of the lines with a launcher's command. They are searched once, because a search for each table
-    would take a time that grows with the square of the lines."""
+    """Numbers of the lines with a launcher's command. They are found only once, because the total time of a
+    search for each table would grow with the square of the number of lines."""
 
     def __post_init__(self) -> None:
         numbers = tuple(number for number, line in enumerate(self.lines, 1) if is_command(line))
@@ -55,7 +58,7 @@ class Log:
 
     @classmethod
     def of(cls, text: str, name: str, collective: str = "") -> Self:
-        """Return the log in the text of a file, after removing marks and control sequences."""
+        """Return the log in the text of a file, without marks and control sequences."""
         plain = _COLOURS.sub("", text.removeprefix("\ufeff"))
         lines = tuple(_ESCAPED.sub("#", _MARK.sub("", line)).rstrip() for line in plain.splitlines())
         return cls(name, lines, terminated=text.endswith("\n"), collective=collective)
@@ -64,17 +67,17 @@ class Log:
         """Raise an error about one line of the file.
 
         Raises:
-            TableError: Always; the message starts with the names of file and line.
+            TableError: Always; the message begins with the name of the file and the number of the line.
         """
         raise TableError(f"{self.name}:{line}: {message}", hint)
 
     def check_width(self, line: int, n_values: int, columns: Sequence[str], where: str = "") -> None:
-        """Raise an error if a row has another number of values than its table has columns.
+        """Raise an error if the number of values in a row differs from the number of its table's columns.
 
-        ``where`` is added to the columns in the error's hint.
+        ``where`` is a text that follows the names of the columns in the error's hint.
 
         Raises:
-            TableError: It has.
+            TableError: The numbers differ.
         """
         if n_values != len(columns):
             self.fail(
@@ -95,9 +98,9 @@ class Log:
                 self.fail(number, f"the run failed: {line.strip()[:120]}", hint)
 
     def processes_before(self, line: int) -> int | None:
-        """Return the number of ranks in the last launch command before a line, or None.
+        """Return the number of ranks in the last launch command before a line.
 
-        None means that there is no such command, or that it does not contain the number.
+        The result is None if there is no such command, or if the command does not contain the number.
         """
         n_commands = bisect_left(self.commands, line)
         return ranks(self.lines[self.commands[n_commands - 1] - 1][:_LONGEST]) if n_commands else None
@@ -105,31 +108,31 @@ class Log:
 
 @dataclass(slots=True)
 class LogTable:
-    """A table in a log, whose rows are added one by one as its lines are read."""
+    """A table in a log, to which rows are added one by one as the lines are read."""
 
-    log: Log  # The log that contains the table.
+    log: Log
     line: int  # Number of the line with the table's header.
-    columns: tuple[str, ...]  # Names of the table's columns.
+    columns: tuple[str, ...]
     rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
-    """Line number and values by column of each row that was read so far."""
+    """Rows that were read so far: number of the line, and values by column."""
     width: int = field(init=False)
-    """Length of the last row's line, or of the header's; a shorter row is cut off: columns are
-    right-aligned."""
+    """Length of the line of the last row, or of the header if there is no row yet. Columns are right-aligned,
+    so a shorter last line of the file is cut off."""
     blank: bool = False  # Whether an empty line follows the last row.
-    words: str = ""  # The last line of other text after the last row.
+    words: str = ""  # Last line of other text that follows the last row.
     box: int | None = None
-    """Number of lines so far in a message that Open MPI prints between two lines of dashes; None outside of
-    such a message."""
-    over: bool = False  # Whether the table has ended, so that the following rows belong to another one.
+    """Number of lines read so far of a message that Open MPI prints between two lines of dashes; None outside
+    of such a message."""
+    over: bool = False  # Whether the table has ended, so that the following rows belong to another table.
 
     def __post_init__(self) -> None:
         self.width = len(self.log.lines[self.line - 1])
 
     def take(self, number: int, text: str) -> None:
-        """Add a line if it is a row; other lines are output of other programs.
+        """Add a line to the table if it is a row; other lines are output of other programs.
 
         Raises:
-            TableError: The line begins like a row but is incomplete, or has an invalid value.
+            TableError: The line begins like a row but is incomplete, or it contains an invalid value.
         """
         if not _ROW.fullmatch(text):
             self._refuse_spoilt(number, text)
@@ -154,7 +157,7 @@ class LogTable:
         self.width = len(text)
 
     def _refuse_spoilt(self, number: int, text: str) -> None:
-        """Refuse a line that begins like the next row but contains something else than numbers."""
+        """Raise an error if a line begins like the next row but contains something other than numbers."""
         beginning = _SPOILT.match(text)
         if self.over or self.box is not None or not beginning or self.columns[0] not in ("Size", "#bytes"):
             return
@@ -177,8 +180,8 @@ class LogTable:
     def _is_foreign(self, number: int, width: int) -> bool:
         """Return whether a row belongs to another table, whose header was printed after this table.
 
-        Output of other programs between the rows may contain an empty line, so an empty line alone does not
-        show that the table has ended. A row that could belong to either table is refused.
+        Output of other programs between rows may contain an empty line, so an empty line alone does not show
+        that the table has ended. A row that may belong to either table raises an error.
         """
         titles = _TITLES.findall(self.words)
         header = len(titles) == width and not any(title[0].isdigit() for title in titles)
@@ -193,11 +196,11 @@ class LogTable:
         return False
 
     def check_sizes(self, column: str, *, doubling: bool = True) -> None:
-        """Raise an error if rows are missing.
+        """Raise an error if the table lacks rows.
 
         Args:
             column: Name of the column of sizes.
-            doubling: Whether each size should be twice the previous one; otherwise sizes only have to grow.
+            doubling: Whether each size should be twice the size before it; otherwise sizes only have to grow.
 
         Raises:
             TableError: The table has no rows, sizes that do not grow, or a gap between sizes.
@@ -221,7 +224,7 @@ class LogTable:
 
 
 def first(row: dict[str, str], columns: tuple[str, ...]) -> float | None:
-    """Return the number in the first of these columns that a row has; None if it has none of them."""
+    """Return the number in the first of these columns that a row has; None if the row has none of them."""
     return next((float(row[c]) for c in columns if c in row), None)
 
 
@@ -229,7 +232,7 @@ _ABSENT = {"benchmark": "", "version": "", "collective": "", "comm_size": None, 
 
 
 def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
-    """Return the record of one line of a log; fields that are not given are empty or None.
+    """Return the record of one line of a log; fields that are not given are None or empty.
 
     Raises:
         TableError: A value is invalid.
@@ -241,16 +244,16 @@ def measurement(log: Log, number: int, **fields: object) -> BenchmarkRow:
 
 
 def words(labels: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """Return the labels as text, without those that are empty, or no text, number or boolean."""
+    """Return labels as text, without those that are empty or whose value is no text, number or boolean."""
     texts = {name: worded(value) for name, value in labels.items() if isinstance(value, str | int | float)}
     return tuple((name, text) for name, text in texts.items() if text)
 
 
 def amount(log: Log, title: str, value: object, unit: float) -> float:
-    """Return a value as a number times ``unit``; ``title`` is its name in messages.
+    """Return a value as a number, multiplied by ``unit``; ``title`` is the name of the value in messages.
 
     Raises:
-        TableError: The value is no number.
+        TableError: The value is not a number.
     """
     try:
         return float(value) * unit  # type: ignore[arg-type]  # a value that is no number raises
@@ -259,19 +262,19 @@ def amount(log: Log, title: str, value: object, unit: float) -> float:
 
 
 def collective_in(*texts: str) -> str:
-    """Return the first collective that is named in these texts, in their order; empty if none is named."""
+    """Return the collective that is the first to be named in these texts; empty if none is named."""
     return next((name for text in texts if (name := called(text) or named_in(text))), "")
 
 
 # A row consists of such words; a line with any other word is output of another program.
 _ROW = re.compile(r"\s*(?:(?:[-+]?(?:\d[\d.,]*|nan|inf)|Pass|Fail|N/A|-)(?:\s+|$))+", re.IGNORECASE)
 _HEADING = re.compile(r".*:$|#.*\b(?:tests?|benchmarks?|bandwidth|latency|sizes?|times?)\b", re.IGNORECASE)
-"""Headings above a table. Warnings hardly ever look like them. Other comments are no headings, because
-libraries may print comments within a table."""
+"""Heading above a table. Warnings are hardly ever of this form. Other comments do not count as headings,
+because libraries may print comments within a table."""
 _SPOILT = re.compile(r"\s*(\d+)\s\s+\S")
-"""A line that begins like a row: a size, and the blanks that align the next word."""
+"""Line that begins like a row: a size, and the blanks that align the next word."""
 _TITLES = re.compile(r"[^\s|,;]+(?: [(\[][^\s)\]]+[)\]])?")
-"""Name of a column; a blank may separate it from a unit in brackets."""
+"""Name of a column; a blank may separate a unit in brackets from the rest of the name."""
 _RULE = re.compile(r"-{60,}")
 _UNIT = re.compile(r"[(\[](?:[a-zµμ]{1,5}|[A-Za-z]+/s|%)[)\]]")
 _TWO_DECIMALS = re.compile(r"\d+\.\d{2,}")
@@ -282,5 +285,5 @@ _VALUES = dict.fromkeys(
     **dict.fromkeys(("#bytes", "Count"), re.compile(r"\d+|N/A")),
     **dict.fromkeys(("bandwidth", "fastest", "slowest"), re.compile(r"\d+\.\d{2,}|N/A")),
 }
-"""Maps columns to the pattern of their values. In all other columns both benchmark suites print numbers with
-at least two decimals."""
+"""Maps the name of a column to the pattern of its values. In all other columns both suites of benchmarks
+print numbers with at least two decimals."""

@@ -23,15 +23,15 @@ from autotune.views.tuning_table import Entry, tuning_page, tuning_rows, tuning_
 
 
 def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) -> None:
-    """Print by how much each call of a second log is faster or slower than the same call in a first log.
+    """Print by what factor each call is faster or slower in the second log than in the first log.
 
     Args:
-        paths: The two logs.
-        as_json: Print a JSON document in place of a table.
-        comm_size: Number of ranks of rows that do not contain it.
+        paths: The two logs, the reference first.
+        as_json: Whether to print a JSON document instead of a table.
+        comm_size: Number of ranks of rows that do not contain this number.
 
     Raises:
-        UserError: there are not two logs, or they have no call in common.
+        UserError: there are not exactly two logs, or they have no call in common.
         TableError: a file cannot be read, or is not a complete log or table.
     """
     if len(paths) != 2 or any(path.is_dir() for path in paths):
@@ -60,7 +60,10 @@ def _text(calls: Sequence[Call]) -> str:
 
 
 def _why(comparison: TwoLogs) -> str:
-    """Explain it by labels without a common value, else by the number of ranks that a log may lack."""
+    """Explain why two logs have no call in common.
+
+    The cause is a label without a common value or, if there is none, a number of ranks that a log may lack.
+    """
     shared_slots = {slot for slot, _ in comparison.only_first} & {slot for slot, _ in comparison.only_second}
     sides: list[dict[str, set[str]]] = [{}, {}]
     for values, calls in zip(sides, (comparison.only_first, comparison.only_second), strict=True):
@@ -78,21 +81,21 @@ def _why(comparison: TwoLogs) -> str:
 def guidelines(
     paths: tuple[Path, ...], as_json: bool, rate: float, comm_size: int | None, collective: str | None
 ) -> int:
-    """Print the violated guidelines in a campaign, or in several tables together.
+    """Print the guidelines that are violated in a campaign, or in several tables together.
 
     Args:
         paths: The directory of one campaign, or logs and tables.
-        as_json: Print a JSON document in place of text.
-        rate: Probability that any violation is reported although no guideline is violated.
-        comm_size: Number of ranks of rows that do not contain it.
-        collective: The collective of rows that do not name one.
+        as_json: Whether to print a JSON document instead of text.
+        rate: Probability of reporting any violation if no guideline is violated.
+        comm_size: Number of ranks of rows that do not contain this number.
+        collective: Collective of rows that do not name a collective.
 
     Returns:
         1 if a guideline is violated, else 0.
 
     Raises:
         TableError: a file cannot be read, or is not a complete log or table.
-        UserError: a directory contains no campaign, or a campaign is among several arguments.
+        UserError: a directory does not contain a campaign, or a campaign is one of several arguments.
         JournalError: the campaign's journal is damaged or has a newer format.
     """
     concerned = None
@@ -118,16 +121,16 @@ def guidelines(
 
 
 def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as_json: bool) -> None:
-    """Print the best per-size choices, such as algorithms, of one or several campaigns as a table.
+    """Print the best per-size choices (such as algorithms) of one or several campaigns as a table.
 
     Args:
         directories: Directories of campaigns, for example one for each number of nodes.
-        out: File for the table as CSV; None: no such file is written.
-        plot: File for an HTML page with a figure of the table; None: no such file is written.
-        as_json: Whether to print the table as JSON in place of text.
+        out: File for the table as CSV; None if no such file should be written.
+        plot: File for an HTML page with a figure of the table; None if no such file should be written.
+        as_json: Whether to print the table as JSON instead of text.
 
     Raises:
-        UserError: a directory contains no campaign, two campaigns measured the same slot (collective,
+        UserError: a directory does not contain a campaign, two campaigns measured the same slot (collective,
             communicator size, message size), no choice was measured yet, or a file cannot be written.
     """
     table: list[Entry] = []
@@ -159,7 +162,7 @@ def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as
 
 
 def _entries(campaign: CampaignDirectory) -> list[Entry]:
-    """Return the best per-size choices with a campaign's recommended setting, or its best setting so far."""
+    """Return the best per-size choices for a campaign's recommended setting, or for the best one so far."""
     about = campaign.about
     settings = candidates(about.objectives, about.space, campaign.history)
     recommendation = campaign.conclude().recommendation

@@ -20,17 +20,19 @@ def import_files(
     collective: str | None = None,
     from_name: str = "",
 ) -> None:
-    """Write the measurements of all files as one table.
+    """Write the measurements in all files as one table.
 
-    All files are read before anything is written, so a file that cannot be read leaves no partial table.
+    All files are read before anything is written, so that a file that cannot be read does not leave a partial
+    table.
 
     Args:
-        paths: The files; ``-`` means standard input, and a directory means all files below it.
-        out: The table's file: Parquet if its name ends in ``.parquet``, else CSV; None: the table is printed
-            as CSV.
-        comm_size: Communicator size of rows that have none.
-        collective: Operation of rows that name none.
-        from_name: Template of the files' names; files of a directory whose names do not fit it are left out.
+        paths: Files to read; ``-`` means standard input, and a directory means all files below it.
+        out: File for the table: Parquet if its name ends in ``.parquet``, otherwise CSV. If it is None, the
+            table is printed as CSV.
+        comm_size: Communicator size of rows that do not contain one.
+        collective: Operation of rows that do not name one.
+        from_name: Template of file names; files of a directory whose names do not fit the template are left
+            out.
 
     Raises:
         TableError: a file cannot be read, or is not a complete log or table.
@@ -56,7 +58,10 @@ def import_files(
 
 
 def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Path], dict[Path, int]]:
-    """Return the files that the paths mean, and for each directory how many do not fit the template."""
+    """Return the files that ``paths`` stand for, and for each directory the number of files left out.
+
+    Files of a directory are left out if their names do not fit the template.
+    """
     files: list[Path] = []
     unfitting: dict[Path, int] = {}
     for path in paths:
@@ -81,7 +86,7 @@ def _files(paths: Sequence[Path], pattern: NamePattern | None) -> tuple[list[Pat
 def measurements(
     paths: Sequence[Path], comm_size: int | None = None, collective: str | None = None
 ) -> list[BenchmarkRow]:
-    """Return the rows of all files.
+    """Return the rows in all files.
 
     ``comm_size`` and ``collective`` are entered in rows that lack a communicator size or an operation.
 
@@ -95,7 +100,7 @@ def measurements(
 
 
 def _completed(rows: Iterable[BenchmarkRow], comm_size: int | None, collective: str) -> list[BenchmarkRow]:
-    """Return the rows with ranks and operation where they lack them, and with the settings that differ."""
+    """Return the rows with missing ranks and operations filled in, and labels for settings that differ."""
     labelled, words = told_apart(
         [replace(r, comm_size=r.comm_size or comm_size, collective=r.collective or collective) for r in rows]
     )
@@ -104,7 +109,7 @@ def _completed(rows: Iterable[BenchmarkRow], comm_size: int | None, collective: 
 
 
 def _text(path: Path) -> tuple[str, str]:
-    """Return the text of a file (of standard input for ``-``) and its name for messages."""
+    """Return the text of a file (of standard input for ``-``), and the name of the file for messages."""
     if str(path) == "-":
         try:
             return decoded(sys.stdin.buffer.read(MOST_BYTES), lenient=True), "standard input"
