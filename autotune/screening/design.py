@@ -261,7 +261,7 @@ def _words(codes: Matrix) -> tuple[float, float]:
 
 
 def _pairs_gram(codes: Matrix) -> Matrix:
-    """Return P Pᵀ, (n_runs, n_runs); the columns of P are the products of each two columns of ``codes``."""
+    """Return P Pᵀ, (n_runs, n_runs); the columns of P are the products of all pairs of columns of codes."""
     return np.asarray(((codes @ codes.T) ** 2 - codes.shape[1]) / 2)
 
 

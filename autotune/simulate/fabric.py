@@ -204,7 +204,7 @@ def _transport(machine: Machine, cluster: NodeLayout, settings: JobSettings) -> 
     if name in machine.transports:
         return machine.transports[name]
     if cluster.nodes == 1:
-        # any transport will do, because no message leaves the node
+        # Any transport will do here, because no message leaves the node.
         return next(iter(machine.transports.values()))
     raise ScenarioError(
         f"UCX_TLS={settings.tls}: {machine.name} has no {name}", f"it has {', '.join(machine.transports)}"

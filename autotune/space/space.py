@@ -113,7 +113,7 @@ class Space:
 
     @property
     def unset(self) -> Point:
-        """The MPI's default of each job-wide parameter, including parameters that are not active then."""
+        """The MPI's default of each job-wide parameter, including those that are inactive by default."""
         return Point.of({p.name: p.unset for p in self.job})
 
     def changes(self, point: Point) -> Point:
