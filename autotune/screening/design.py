@@ -130,7 +130,9 @@ class ScreeningDesign:
         shift = 1 + max(self.whole_plots, default=-1) - min(later.whole_plots, default=0)
         plots = _whole_plot_columns(self.factors)
         if self.n_runs and later.n_runs and np.array_equal(self.coded[-1, plots], later.coded[0, plots]):
-            shift -= 1  # No reboot: the machine already has the boot-level settings of the first later run.
+            # There is no reboot, because the machine already has the boot-level settings of the first later
+            # run.
+            shift -= 1
         return ScreeningDesign(
             factors=self.factors,
             coded=np.vstack([self.coded, later.coded]),
