@@ -1,4 +1,4 @@
-"""After a screening: fit response surfaces over the factors that matter, and find the best point of all.
+"""After a screening: response surfaces over the factors that matter, and the best point for all responses.
 
 Notation: as in ``surface``. All numbers are on the scale of the analysis (logarithms on log scale). d, from 0
 to 1, is the desirability of one response: 1 if the response is as good as in its best run, 0 if it is as bad

@@ -55,7 +55,8 @@ class Optimum:
 
     codes: dict[str, float]  # Maps each factor to its code at the best point.
     intervals: dict[str, tuple[float, float]]
-    """Maps each factor to the 95 % interval of this code, from coefficients drawn within their errors."""
+    """Maps each factor to the 95 % interval of its code at the best point, from coefficients that are drawn
+    within their errors."""
     value: float  # Predicted mean of the response at the best point.
     interval: tuple[float, float]
     """95 % interval of ``value``, which is optimistic because the point was selected as the best one."""

@@ -43,7 +43,8 @@ PROPOSERS = {
     "smac": "Smac",
     "staged": "Staged",
 }
-"""Maps the name of each proposer to the name of its class, which is in the module of the proposer's name."""
+"""Maps the name of each proposer to the name of its class. The class is in the module that has the proposer's
+name."""
 
 _EXTRAS = {"optuna": ("optuna",), "smac": ("ConfigSpace", "smac")}
 """Maps proposers to libraries that an optional extra with the name of the proposer installs. ConfigSpace

@@ -362,7 +362,7 @@ def _limit(
 def _arrays(curve: Envelope, group: Sequence[Observation], slots: Sequence[Slot]) -> tuple[Floats, Floats]:
     """Return ln t of an envelope and its standard errors, each (m,); NaN where missing.
 
-    The memory is that of the launches ``group``.
+    The peak memory in the result is the largest of the launches ``group``.
     """
     logs, sems = np.full(len(slots), np.nan), np.full(len(slots), np.nan)
     memory = [o.extra["memory_bytes"] for o in group if o.extra.get("memory_bytes", 0) > 0]

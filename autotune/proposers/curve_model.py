@@ -5,7 +5,7 @@ The model is
 
     ln t(x, s) = reference(s) + e(x, s) + Σ_r φ_r(s) · c_r(x) + ρ_s(x) + noise,
 
-Here e is the expectation from the names of algorithms (``priors.expected_excess``). The φ_r are the leading
+where e is the expectation from the names of algorithms (``priors.expected_excess``). The φ_r are the leading
 eigenvectors of a smooth kernel over the slots; a few are enough, because curves are smooth in ln m. Each
 coefficient c_r is an output of ``recommend.process``. The deviations at single sizes, ρ_s, for example where
 a protocol ends, are a process with the same correlations between points, but independent between slots. The

@@ -21,7 +21,8 @@ from autotune.recommend.front import candidates, loss
 from autotune.space import Parameter, Point, Space, Value, encode
 
 ENUMERABLE = 4096
-"""Largest number of points of a space that is enumerated; from larger spaces, points are drawn at random."""
+"""A space is enumerated if it has at most this number of points; from larger spaces, points are drawn at
+random."""
 SHOWN = 512
 """Largest number of launches that a model uses: its computing time grows with the cube of this number, and
 its memory with the square."""

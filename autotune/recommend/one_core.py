@@ -22,7 +22,7 @@ def on_one_core() -> Iterator[None]:
 
     On exit each library gets back the number of threads that it had on entry.
     """
-    import scipy.linalg  # noqa: F401  # its BLAS has to be loaded when the limit is set
+    import scipy.linalg  # noqa: F401  # SciPy's BLAS has to be loaded when the limit is set
 
     with _loaded(len(sys.modules)).limit(limits=1):
         yield

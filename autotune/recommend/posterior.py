@@ -105,8 +105,8 @@ def pooled(
         curves: Logarithms of times, ``(n, m)``.
         launches: Number of launches behind each row.
         noise: Standard deviation of one launch in each slot, ``(m,)``.
-        later: Whether each row, ``(n,)``, comes from later launches. The posterior is that of times under the
-            conditions of the later launches.
+        later: Whether each row, ``(n,)``, comes from later launches. The posterior predicts times under the
+            conditions of later launches.
 
     Returns:
         Means and standard deviations, ``(n, m)`` each.

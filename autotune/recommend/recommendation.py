@@ -51,8 +51,8 @@ class Gain:
     def error(self) -> float:
         """Return the standard error of the logarithm of the ratio.
 
-        It follows from the interval of ``compared`` if there is one, else from the errors of the two measured
-        times.
+        The error follows from the interval of ``compared`` if there is one, else from the errors of the two
+        measured times.
         """
         if self.compared:
             _, low, high = self.compared

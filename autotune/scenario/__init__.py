@@ -255,7 +255,7 @@ def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     for pattern in patterns:
         _among("pattern", pattern, PATTERNS)
     if patterns and isinstance(collectives := settings.get("collective") or (), (list, tuple)):
-        # both kinds are measured and compared in the same way
+        # Both kinds are measured and compared in the same way.
         settings["collective"] = [*collectives, *patterns]
     return Document("the scenario", ScenarioError).structured(Scenario, settings)
 

@@ -62,8 +62,8 @@ class Wishes:
     def without(self, new_wishes: "Wishes") -> list[str]:
         """Return the names of the fields whose new values make earlier measurements useless.
 
-        Additional numbers of nodes and of ranks on a node do not: the jobs with these numbers are measured in
-        addition.
+        Additional numbers of nodes, and of ranks on a node, do not make them useless: the jobs with these
+        numbers are measured in addition.
 
         Args:
             new_wishes: The user's present request.

@@ -184,13 +184,13 @@ def _optimistic(fitted: Fit, groups: Sequence[Hashable], floor: float) -> list[t
 def _suspicions(
     names: Sequence[str], fitted: Fit, std_errs: NDArray[np.float64], floor: float, alpha: float
 ) -> tuple[Suspicion, ...]:
-    """Return the interactions that explain significantly more than main effects, most significant first.
+    """Return the interactions that are significant in addition to main effects, most significant first.
 
-    Only main effects that may matter are part of the comparison. A Plackett–Burman design cannot prove an
-    interaction, because each interaction is aliased with several main effects. But where few factors matter,
-    an interaction of one of these factors may explain nearly all of the residual variation. Then neither of
-    the two interacting factors should be fixed. This is the analysis of Hamada & Wu, which is used here only
-    to keep factors in the search.
+    The tested model contains the main effects that may matter, and one interaction at a time. A
+    Plackett–Burman design cannot prove an interaction, because each interaction is aliased with several main
+    effects. But where few factors matter, an interaction of one of these factors may explain nearly all of
+    the residual variation. Then neither of the two interacting factors should be fixed. This is the analysis
+    of Hamada & Wu, which is used here only to keep factors in the search.
 
     ``std_errs``, (n_factors,), are the standard errors of ``fitted.beta``. ``floor`` is the smallest
     plausible variance of a run, in whitened units, and ``alpha`` the significance level for all tested

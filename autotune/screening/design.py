@@ -130,7 +130,9 @@ class ScreeningDesign:
         shift = 1 + max(self.whole_plots, default=-1) - min(later.whole_plots, default=0)
         plots = _whole_plot_columns(self.factors)
         if self.n_runs and later.n_runs and np.array_equal(self.coded[-1, plots], later.coded[0, plots]):
-            shift -= 1  # No reboot: the machine already has the boot-level settings of the first later run.
+            # There is no reboot, because the machine already has the boot-level settings of the first later
+            # run.
+            shift -= 1
         return ScreeningDesign(
             factors=self.factors,
             coded=np.vstack([self.coded, later.coded]),
@@ -261,7 +263,7 @@ def _words(codes: Matrix) -> tuple[float, float]:
 
 
 def _pairs_gram(codes: Matrix) -> Matrix:
-    """Return P Pᵀ, (n_runs, n_runs); the columns of P are the products of each two columns of ``codes``."""
+    """Return P Pᵀ, (n_runs, n_runs); the columns of P are the products of all pairs of columns of codes."""
     return np.asarray(((codes @ codes.T) ** 2 - codes.shape[1]) / 2)
 
 

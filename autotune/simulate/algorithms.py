@@ -22,7 +22,7 @@ KNOMIAL_RADIX = 4  # Default radix of coll_tuned (coll_tuned_bcast_knomial_radix
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """How one collective is simulated."""
+    """The simulated algorithms of one collective, and how the library chooses among them."""
 
     algorithms: Mapping[str, tuned.Algorithm]
     """Maps the name of each algorithm to the function that simulates the algorithm."""
@@ -201,7 +201,7 @@ _MODELS: Mapping[str, Model] = {
             "linear": tuned.everybody,
             "pairwise": tuned.pairwise,
             "modified_bruck": tuned.modified_bruck,
-            # by default the number of requests is not limited, so this is the same as linear
+            # By default the number of requests is not limited, so linear_sync is the same as linear.
             "linear_sync": tuned.everybody,
             "two_proc": tuned.swap,
         },

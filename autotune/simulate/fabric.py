@@ -96,7 +96,7 @@ class Fabric:
 
     @cached_property
     def cache_per_rank_bytes(self) -> float:
-        """Return the cache size of a rank: that of its core's own caches and its part of the shared cache."""
+        """Return the size of the caches that a rank can use: its own, and a part of the shared cache."""
         memory = self.protocols.machine.memory
         sharing = int(np.bincount(self.socket[: self.cluster.ppn]).max())
         return memory.cache_bytes + memory.socket_cache_bytes / sharing
@@ -204,7 +204,7 @@ def _transport(machine: Machine, cluster: NodeLayout, settings: JobSettings) -> 
     if name in machine.transports:
         return machine.transports[name]
     if cluster.nodes == 1:
-        # any transport will do, because no message leaves the node
+        # Any transport will do here, because no message leaves the node.
         return next(iter(machine.transports.values()))
     raise ScenarioError(
         f"UCX_TLS={settings.tls}: {machine.name} has no {name}", f"it has {', '.join(machine.transports)}"

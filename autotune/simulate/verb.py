@@ -116,7 +116,7 @@ def _pingpong(observation: Observation, settings: JobSettings) -> Series:
 
 def _timed(operation: Literal["copy", "reduce"], sizes: Sequence[int]) -> Series:
     """Time copies or sums of doubles on one core; each time is the median of several timings."""
-    # for smaller sizes the call itself takes most of the time
+    # For smaller sizes the call itself takes most of the time.
     timed_sizes = [size for size in sizes if size >= 1024]
     seconds = []
     for size in timed_sizes:

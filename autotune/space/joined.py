@@ -140,7 +140,7 @@ def _between(scale: Sequence[Value], levels: Collection[Value]) -> Iterator[Valu
 
 
 def variables(parameter: Parameter) -> Iterator[str]:
-    """Yield the names of variables and MCA parameters that a parameter sets, or the kind of its placement."""
+    """Yield the names of variables and MCA parameters that a parameter sets, or the kind of a placement."""
     by_value = any(key in parameter.values for key in parameter.apply)
     for target in parameter.apply.values() if by_value else (parameter.apply,):
         for kind, targets in target.items() if isinstance(target, Mapping) else ():

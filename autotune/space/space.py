@@ -24,7 +24,7 @@ class Dropped:
 
     parameter: str
     value: Value | None  # Unavailable value; None if the whole parameter is not available.
-    reason: str  # Reason for the user why it is not available.
+    reason: str  # Reason why it is not available, in words for the user.
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Space:
 
     @cached_property
     def call(self) -> tuple[Parameter, ...]:
-        """The parameters of which a launch measures all values, which are those of level ``call``."""
+        """The parameters of level ``call``; each launch measures all of their values."""
         return tuple(p for p in self.parameters if p.level is Level.CALL)
 
     @cached_property
@@ -113,7 +113,7 @@ class Space:
 
     @property
     def unset(self) -> Point:
-        """The MPI's default of each job-wide parameter, including parameters that are not active then."""
+        """The MPI's default of each job-wide parameter, including those that are inactive by default."""
         return Point.of({p.name: p.unset for p in self.job})
 
     def changes(self, point: Point) -> Point:

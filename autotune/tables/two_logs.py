@@ -201,8 +201,6 @@ def _without_copies(times: Mapping[Call, list[float]]) -> Mapping[Call, list[flo
 
     Runs are duplicates if their times are equal in all of several calls; such runs were printed twice, or
     simulated.
-
-    Such runs were printed twice or simulated.
     """
     if len(times) < 2 or len({len(repeats) for repeats in times.values()}) > 1:
         return times

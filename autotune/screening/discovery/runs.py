@@ -33,17 +33,19 @@ class DiscoveryRule:
     draws: int = 60  # Number of permutations that decide whether a change is added to the joint fit.
     final_draws: int = 200  # Number of permutations for the final p-values.
     relaxed: float = 4
-    """Fresh launches confirm a change if it is a discovery at this multiple of the accepted rate of false
-    discoveries."""
+    """A change is launched again for confirmation if it is a discovery at this multiple of the accepted rate
+    of false discoveries."""
     sure: float = 2.5  # Number of standard errors beyond which a change counts as faster or slower at a size.
     plain: float = 5.0
-    """Number of standard errors beyond which fresh launches confirm a change whatever its p-value: if a
-    screening made each change only once or twice, p-values depend on outliers of other changes."""
+    """A change is launched again for confirmation, whatever its p-value, if its effect is beyond this number
+    of standard errors: if a screening made each change only once or twice, p-values depend on outliers of
+    other changes."""
     won: float = -0.03
     """An arm counts as a gain overall if its mean ln(time ratio) over the sizes is below this."""
     arm_loss: float = 0.05
-    """A change gets fresh launches if its p-value for a gain is below this at those sizes at which its arm, a
-    gain overall, is slower: the change may remove the loss because of which the arm would be refused."""
+    """p-value of a gain below which a change is launched again for confirmation if the gain is at sizes at
+    which its arm is slower, although the arm is faster on average: the change may remove the loss because of
+    which the arm would be refused."""
 
 
 RULE = DiscoveryRule()  # The assumptions and thresholds of all discoveries.

@@ -354,7 +354,10 @@ def _doubtful_repeats(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
 
 
 def _without_figures(text: str) -> str:
-    """Return the result of ``plainly`` without numeric lines, and without digits and endings of files."""
+    """Return the result of ``plainly`` without numbers.
+
+    Numeric lines are left out, and the digits and endings of file names are removed.
+    """
     stripped = (_FILE.sub(lambda match: re.sub(r"\d+", "", match[1]), line) for line in text.splitlines())
     lines = [plainly(line) for line in stripped]
     return "\n".join(line for line in lines if line and not line.strip("#: ").isdecimal())

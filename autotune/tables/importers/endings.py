@@ -47,8 +47,8 @@ _NO_REPORT = re.compile(r"\s*(?:#|\+ |\$ |--?[A-Za-z][\w-]*[\s,=])")
 """Beginning of a line that does not report anything: a comment, a command that a shell echoes, or an option
 in a help text."""
 _LONGEST = 1000
-"""Number of characters of a line that are examined. It is limited because some patterns examine all
-characters before a match; messages are at the beginning of a line."""
+"""Number of characters of a line that are examined: messages are at the beginning of a line, and some
+patterns examine all characters before a match, which takes long in long lines."""
 
 
 def ended_early(line: str) -> bool:

@@ -90,7 +90,7 @@ def read(log: Log) -> list[BenchmarkRow]:
             section.pairs = int(pairs[1])
             section.labels |= {} if pairs[2] == _WINDOW else {"window": pairs[2]}
         elif setting := _SETTING.match(line):
-            # version 7.2 also prints settings between the header and the first row
+            # Version 7.2 also prints settings between the header and the first row.
             if table is None or table.rows:
                 measurements += _rows(section, table)
                 table, section.announced = None, True
