@@ -60,7 +60,7 @@ class Calls:
             raise ValueError(f"a communicator of {self.comm_size} ranks")
 
     def means(self, collective: str) -> bool:
-        """Return whether this entry may be calls of the given collective."""
+        """Return whether this entry could describe calls of the given collective."""
         return self.collective in ("", collective) or collective in CLASSES.get(self.collective, ())
 
 

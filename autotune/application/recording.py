@@ -163,7 +163,7 @@ class Recording:
 
     @property
     def collectives_s(self) -> float:
-        """Return the seconds of a mean rank in collectives."""
+        """Return the seconds spent in collectives, averaged over ranks."""
         return math.fsum(c.seconds for c in self.calls)
 
     @property

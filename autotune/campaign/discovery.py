@@ -238,7 +238,7 @@ class Discovery:
         return tuple(dict.fromkeys(p for p in candidates if p != space.default))
 
     def free(self, findings: DiscoveryResult, space: Space) -> tuple[Point, ...]:
-        """Return one point with the best levels of the default arm that slow down no size.
+        """Return a point of the default arm with each factor's best level that slows down no size.
 
         The result is empty if there is no such level.
         """

@@ -28,7 +28,7 @@ class BenchKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Mark all results that do not come from a real MPI, but from a model or a table; empty for real ones."""
+    """Label of results that come from a model or a table; empty if they come from a real MPI."""
 
     kind: BenchKind = BenchKind.REAL  # The source of the launches' results.
     detail: str = ""  # Name of the model or of the recorded table.

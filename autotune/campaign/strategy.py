@@ -51,7 +51,7 @@ class Strategy:
             self.discovery = Discovery(campaign.whole, scenario.discover, scenario.seed, expert_names)
 
     def plan(self, history: History = _NOTHING, time: TimeLeft = PLENTY) -> Plan:
-        """Return the plan for this history; after a complete discovery, with the space left to search."""
+        """Return the plan for this history; once the discovery is complete, it has the narrowed space."""
         history = at_one_moment(history)
         discovery_launches = history.of(Phase.DISCOVERY)
         if self.discovery is None or not len(discovery_launches):

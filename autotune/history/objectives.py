@@ -226,7 +226,7 @@ def score(
     expected: Sequence[Slot] | None = None,
     memory_bytes: float = math.nan,
 ) -> Score | None:
-    """Return the objective's value on an envelope; None if a slot that counts is missing, or none counts.
+    """Return the objective's value on an envelope; None if it needs a missing slot, or covers no slot.
 
     latency: exp(Σ w·ln t) in µs, over the slots that count; bandwidth: exp(Σ w·ln(size/t)) in GB/s, with
     weights that sum to one; message_rate: exp(Σ w·ln(1/t)) in millions a second, over calls that send many

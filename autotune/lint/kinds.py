@@ -150,7 +150,7 @@ def _is_mostly_of(code_lines: Sequence[str], part: str) -> bool:
 
 
 def _is_environment(path: PurePath, code_lines: Sequence[str]) -> bool:
-    """Whether a file sets environment variables for any program, including variables of a library.
+    """Whether a file of this kind can set any environment variable, not only those of one library.
 
     A list with variables of only one library counts as that library's own file, unless the name of the file
     says otherwise.

@@ -231,7 +231,7 @@ def _other_calls_s(
 
 
 def _means(cells: Iterable[CellSamples]) -> dict[str, float]:
-    """Return ``NAME SIZE`` of each operation → seconds of a call: the median over visits of a visit's mean.
+    """Map ``NAME SIZE`` of each operation to seconds of a call: the mean in each visit, its median over visits.
 
     A visit is a block of calls in a turn. A time in the tight loop has a key of its own, ``NAME SIZE tight``.
     Invalid samples are left out.

@@ -62,7 +62,7 @@ def open_own(path: str, flags: int = 0) -> int:
 
 
 def _remove_forgotten(place: Path, age_s: float) -> None:
-    """Remove old files of heats whose jobs were killed before all had opened the file.
+    """Remove what killed jobs left: each heat has a file, which is removed once all its jobs have opened it.
 
     Only the jobs themselves can remove such files, since the driver may run on another node.
     """

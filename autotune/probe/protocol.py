@@ -47,7 +47,8 @@ A cell takes a few hundred bytes in ``result.json``; a minute of calls of 1 µs,
 
 
 UNTIMED = 1  # Number of untimed calls of a cell: one call checks the result and makes the connections.
-NO_HEAT = "no heat is possible here"  # Part of the reason if a job could not measure in turns with others.
+NO_HEAT = "no heat is possible here"
+"""Text in the reason of a failure if a job could not take turns with others."""
 NOT_TIMED = "cells were not timed"  # Part of the note of a launch whose budget did not suffice for all cells.
 OTHER_SHARE = 0.5  # Extra time for the other of ``LOOPS``, as a share of the time for the campaign's loop.
 LOOPS = ("interleaved", "tight")
@@ -303,7 +304,7 @@ class CellSamples:
     ``other_loop_mean_s`` their mean."""
 
     def __post_init__(self) -> None:
-        """Raise a UserError unless the samples are one row of times, and the other rows are as long."""
+        """Raise a UserError unless the times are a single row, and every other row has its length."""
         columns: list[Any] = [self.samples_s, self.validity, self.rounds]
         rows = [memoryview(row) for row in columns if row is not None]
         formats = ["df"] + ["B"] * (self.validity is not None) + ["i"] * (self.rounds is not None)

@@ -102,7 +102,8 @@ class Claims:
     """Slots in which the setting is significantly slower by more than ``max_loss``."""
     doubtful: frozenset[Slot]  # Slots that are doubtful (see the module's text).
     open: frozenset[Slot]  # Slots in which the launches do not exclude a loss of ``margin``.
-    wins: frozenset[Slot]  # Slots in which the setting is significantly faster, by a test of all slots.
+    wins: frozenset[Slot]
+    """Slots in which the setting is significantly faster; the error rate is that of all slots together."""
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -8,7 +8,7 @@ class KnobKind(StrEnum):
     """Names the type of a variable's value, which determines the values that are tried."""
 
     BOOLEAN = "boolean"  # Two words, as the library spells them.
-    ENUMERATOR = "enumerator"  # One of the words that the library lists.
+    ENUMERATOR = "enumerator"  # The value is one of the words that the library lists.
     INTEGER = "integer"  # A whole number, or one of the words that are allowed in its place.
     REAL = "real"  # A ratio or factor.
     BYTES = "bytes"  # A size or threshold.
@@ -19,7 +19,7 @@ class KnobKind(StrEnum):
 
 
 class Way(StrEnum):
-    """Says how the value of a variable is set; members are kinds of ``apply`` in a search space."""
+    """Says how the value of a variable is set; each member is a key under ``apply`` in a search space."""
 
     MCA = "mca"  # An MCA parameter of Open MPI.
     ENV = "env"  # An environment variable.
