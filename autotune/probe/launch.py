@@ -231,7 +231,7 @@ def _other_calls_s(
 
 
 def _means(cells: Iterable[CellSamples]) -> dict[str, float]:
-    """Map ``NAME SIZE`` of each operation to seconds of a call: the mean in each visit, its median over visits.
+    """Map ``NAME SIZE`` of each operation to a call's seconds: the mean in a visit, its median over visits.
 
     A visit is a block of calls in a turn. A time in the tight loop has a key of its own, ``NAME SIZE tight``.
     Invalid samples are left out.

@@ -118,7 +118,7 @@ def _read(text: str, layer: str, version: str) -> Iterator[Knob]:
 
 
 def _parents(knobs: tuple[Knob, ...]) -> Iterator[Knob]:
-    """Yield a knob for each unlisted variable that is the first one after ``inherits`` of a listed variable."""
+    """Yield a knob for each unlisted variable that comes first after a listed variable's ``inherits``."""
     listed = {knob.name for knob in knobs}
     families: dict[str, list[Knob]] = {}
     for knob in knobs:
