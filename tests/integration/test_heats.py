@@ -73,8 +73,7 @@ def left() -> list[Path]:
 
 @pytest.mark.parametrize("timing", ["native", "python"])
 def test_launches_in_turns_measure_the_same_cells_in_the_same_rounds(tmp_path, timing):
-    # A heat ends by its clock: beside other work the last visits would not come in the usual 0.4 s.
-    launches = heat(tmp_path, (), UCX, (), timing=timing, seconds=4.0)
+    launches = heat(tmp_path, (), UCX, (), timing=timing)
     results = [launched.result for launched in launches]
     assert [result.status for result in results] == ["ok"] * 3, [result.reason for result in results]
     assert not any(result.taken_out for result in results)
@@ -86,7 +85,11 @@ def test_launches_in_turns_measure_the_same_cells_in_the_same_rounds(tmp_path, t
             assert cell.extra["other_loop_s"] > 0
         rounds = [set(cell.rounds.tolist()) for cell in cells]
         assert len(set.intersection(*rounds)) >= len(set.union(*rounds)) - 2
-    others = {"pingpong 8", "pingpong 8 tight", "alltoall 8192 tight", "barrier 0", "barrier 0 tight"}
+    # A heat ends by its clock, but not before three visits. Other calls come in the second, and tight in the
+    # eighth, which is one of the first 24 rounds.
+    others = {"pingpong 8", "alltoall 8192", "barrier 0"}
+    if all(cell.rounds.max() > 24 for result in results for cell in result.cells):
+        others |= {f"{call} tight" for call in others}
     assert all(others <= set(result.beside) for result in results)
     assert not left()
 
