@@ -77,12 +77,13 @@ def test_the_best_setting_is_called_what_it_is_with_the_cost_of_each_slower_call
     assert re.search(r"0\.\d\d× \([^)]*\) at 8192 B of pingpong", said)
     exported = json.loads((folder / "c/export/recommendation.json").read_text())
     assert exported["point"]["PLANTED"] == 1
-    slower = [one for one in exported["others"] if one["decision"] == "slower"]
-    assert {(one["name"], one["message_bytes"]) for one in slower} == {
-        ("pingpong", 8192),
-        ("pingpong", 262144),
+    slower = {
+        (call["name"], call["message_bytes"]): call
+        for call in exported["others"]
+        if call["decision"] == "slower"
     }
-    for one in slower:
+    # Whether a call that is not planted seems slower beside other work is a chance, so nothing is said of it.
+    for one in (slower["pingpong", 8192], slower["pingpong", 262144]):
         assert one["high"] < 0.5
         assert one["tuned_s"] - one["default_s"] > 400e-6
     assert (
