@@ -75,7 +75,7 @@ ASSUMING = {
 """Readers of the prior → what they read."""
 
 OTHER_SPREADS = {
-    "probe.launch._BESIDE_SHARE": "a share of time",
+    "recommend.repeats._DISTURBED": "a difference by which one of two launches was disturbed",
     "proposers.acquisition.sure": "a loss that no noise is as large as",
     "verification.planned.LEAST_SCALE": "keeps a division from being one by zero",
     "proposers.acquisition.slack": "a loss that a searched setting may show and still be a rival",
