@@ -246,7 +246,7 @@ class Discovery:
         return (point,) if point != space.default else ()
 
     def _harmless(self, findings: DiscoveryResult) -> tuple[ChangeEffect, ...]:
-        """Return, for each factor of the default arm, the best level that was seen slower at no size."""
+        """Return, for each factor of the default arm, the best of its levels without a finding of a loss."""
         best = {e.change[0]: e for e in _active(findings, 0) if not e.slower}
         chosen_changes, needs = {e.change for e in best.values()}, self.arms[0].needs
         return tuple(e for e in best.values() if needs.get(e.change, frozenset()) <= chosen_changes)
