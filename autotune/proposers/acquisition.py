@@ -209,9 +209,7 @@ class SearchState:
         (``launch_variances``).
         """
         share = self.weights.mean(axis=0)
-        by_point: dict[Point, list[int]] = {}
-        for i, point in enumerate(self.curves.points):
-            by_point.setdefault(point, []).append(i)
+        by_point = _rows_of_points(self.curves.points)
         if len(by_point) < 2:
             return {}
         errors = np.nan_to_num(self.curves.sems)
@@ -272,6 +270,14 @@ class SearchState:
         return joined
 
 
+def _rows_of_points(points: Sequence[Point]) -> dict[Point, list[int]]:
+    """Return the indices of each point's launches."""
+    rows_of: dict[Point, list[int]] = {}
+    for i, point in enumerate(points):
+        rows_of.setdefault(point, []).append(i)
+    return rows_of
+
+
 def launch_variances(launches: Sequence[tuple[Floats, Floats]], prior: float) -> Floats:
     """Return the variance of ln t between launches of each of k settings, shape ``(k,)``.
 
@@ -303,9 +309,7 @@ def _launch_sds(points: Sequence[Point], logs: Floats, sems: Floats) -> Floats:
     The model uses it to trust a setting whose launches differ widely, as over TCP on one node, less than
     others. It is 0 until a setting was launched again, because the model has its own prior.
     """
-    rows_of: dict[Point, list[int]] = {}
-    for i, point in enumerate(points):
-        rows_of.setdefault(point, []).append(i)
+    rows_of = _rows_of_points(points)
     n_slots = np.maximum((~np.isnan(logs)).sum(axis=1, keepdims=True), 1)
     means = np.nansum(logs, axis=1, keepdims=True) / n_slots
     errors = np.sqrt(np.nansum(sems**2, axis=1, keepdims=True)) / n_slots

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autotune.verification.planned import ROBUST
+from autotune.measure.location import normal_scale
 
 
 class Forecast:
@@ -42,7 +42,7 @@ class Forecast:
         if len(known) >= 3:
             of_slots, sems = np.array(known).T
             self._centre = float(np.median(of_slots))
-            spread = ROBUST * float(np.median(np.abs(of_slots - self._centre)))
+            spread = float(normal_scale(np.abs(of_slots - self._centre)))
             self._variance = max(spread**2 - float(np.median(sems)) ** 2, 0.0)
 
     def exceeds(self, gain: float, sem: float, limit: float, deviations: float) -> float:

@@ -142,7 +142,8 @@ class Known:
         alone = self._sds / math.sqrt(candidate.launches)
         mean, sd = self.believed.get(candidate.point, (ratios, alone))
         # One of two launches may have been slow: where they differ by more than usual, their spread counts.
-        sd = np.maximum(sd, [curve[slot].sem_s / curve[slot].median_s for slot in self.baseline])
+        own = {slot: winner.sem_s / winner.median_s for slot, winner in curve.items()}
+        sd = np.maximum(sd, [own.get(slot, 0.0) for slot in self.baseline])
         quantile = float(t.isf(self.design.alpha / 2 / len(curve), self.noise.freedom))
         reach = dict(zip(self.baseline, quantile * self._spread(sd), strict=True))
         return tuple(

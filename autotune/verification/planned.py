@@ -144,8 +144,9 @@ class Drawn:
         """Return the robust standard deviations within blocks, of launches of the setting and of others.
 
         They follow from the differences to the mean of the k launches of the same side in the same block,
-        times √(k / (k − 1)). Differences to the median of a whole block of four launches would be only half
-        as large as the standard deviation. The result is NaN where no block has two launches of a side.
+        times √(k / (k − 1)). Differences to the median of a whole block of four launches would be only
+        0.72 times as large as the standard deviation. The result is NaN where no block has two launches of a
+        side.
         """
         tuned_sd, reference_sd = (self._spread_of(side) for side in (self.tuned, ~self.tuned))
         return tuned_sd, reference_sd

@@ -425,6 +425,31 @@ def test_what_the_search_is_sure_loses_somewhere_is_never_launched_again():
     assert point("self,tcp") not in {o.trial.point for o in whole.of(Phase.VERIFY)}
 
 
+def test_one_slow_launch_of_two_is_no_sure_loss_and_a_size_that_no_setting_measured_none_either():
+    """The search launched tcp twice, once slowly at 16 B; the defaults measured another size as well."""
+    machine = Machine(
+        lambda tls, choice, size: 1e-6 * (1 + size / 1024) * (0.8 if tls == "self,tcp" else 1.0)
+    )
+    history = searched(machine, ("all", "self,tcp", "self,tcp"))
+
+    def changed(launch):
+        if launch.trial.phase is Phase.BASELINE:
+            last = launch.estimates[-1]
+            more = replace(last, cell=replace(last.cell, message_bytes=1 << 24))
+            return replace(launch, estimates=(*launch.estimates, more))
+        if launch is next(o for o in reversed(history.observations) if o.trial.point == point("self,tcp")):
+            late = [
+                replace(e, median_s=3 * e.median_s) if e.cell.message_bytes == 16 else e
+                for e in launch.estimates
+            ]
+            return replace(launch, estimates=tuple(late))
+        return launch
+
+    once = History(tuple(map(changed, history.observations)))
+    (tcp,) = (c for c in candidates(OBJECTIVES, SPACE, once) if c.point == point("self,tcp"))
+    assert not verifier().searched(once).known.losses(tcp)
+
+
 def test_the_untouched_stacks_own_calls_cannot_lose_against_themselves():
     """What the sweep's launch showed of them is noise; its rule elsewhere is worth having."""
 
