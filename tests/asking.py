@@ -7,6 +7,9 @@ DEFAULTS = {
     key: value for key, value in defaults()["probe"].items() if key in ProbeRequest.__dataclass_fields__
 }
 
+FEW_CALLS = {"budget_s": 60.0, "precision": 0.9}
+"""For requests whose cells are to be measured: they end by their calls, beside other work too."""
+
 
 def probe_request(*given, **changes) -> ProbeRequest:
     """A request for these collectives and sizes, by default but for the changes."""

@@ -47,6 +47,10 @@ def preloaded(tmp_path_factory) -> str:
     return str(compiled(ENDS, tmp_path_factory.mktemp("ends") / "ends.so", *SHARED))
 
 
+LONG = {"seconds": 3.0}
+"""A heat that is long enough for the fatal call to be made in a turn, beside other work too."""
+
+
 def heat(directory: Path, *jobs, timing="native", missing=0, **changes) -> list[Launched]:
     """Launch jobs at once, each with its words for ``mpirun``; ``missing``: so many more never come."""
     token = secrets.token_hex(16)
@@ -139,7 +143,7 @@ def test_one_at_a_time_calls(tmp_path):
 @pytest.mark.parametrize("timing", ["native", "python"])
 def test_a_launch_that_dies_in_its_turn_leaves_the_others_going(tmp_path, preloaded, timing):
     dies = ("-x", f"LD_PRELOAD={preloaded}")
-    first, second, third = heat(tmp_path, (), dies, (), timing=timing)
+    first, second, third = heat(tmp_path, (), dies, (), timing=timing, **LONG)
     assert second.result is None
     for launched in (first, third):
         assert launched.result.status == "ok", launched.result.reason
@@ -150,7 +154,7 @@ def test_a_launch_that_dies_in_its_turn_leaves_the_others_going(tmp_path, preloa
 
 def test_a_launch_that_hangs_in_its_turn_is_ended_by_the_others(tmp_path, preloaded):
     hangs = ("-x", f"LD_PRELOAD={preloaded}", "-x", "HANGS=1")
-    hung, other = heat(tmp_path, hangs, (), turn_limit_s=10.0)
+    hung, other = heat(tmp_path, hangs, (), turn_limit_s=10.0, **LONG)
     assert hung.result is None
     assert hung.code != 0
     assert other.result.status == "ok", other.result.reason

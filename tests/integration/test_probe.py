@@ -14,7 +14,7 @@ from autotune.collectives import MEASURED
 from autotune.probe.protocol import REQUEST, Expectation, Heat, ProbeResult, SweptChoice
 from autotune.probe.ucx import last_errors
 from autotune.stacks.installation import find
-from tests.asking import probe_request
+from tests.asking import FEW_CALLS, probe_request
 from tests.integration.mpirun import CROWDED, UCX, launcher, probe
 
 pytestmark = pytest.mark.mpi
@@ -29,7 +29,7 @@ def algorithms(collective, *numbers):
 
 def test_sizes_and_algorithms_are_swept_in_one_launch(tmp_path):
     request = probe_request(
-        ("allreduce",), (8, 65536), algorithms("allreduce", 3, 4, "rabenseifner"), ranks=2, budget_s=0.5
+        ("allreduce",), (8, 65536), algorithms("allreduce", 3, 4, "rabenseifner"), ranks=2, **FEW_CALLS
     )
     launched = probe(tmp_path, request, *DYNAMIC)
     assert launched.code == 0, launched.stderr
@@ -62,9 +62,7 @@ def test_a_cell_that_was_never_timed_cannot_be_used(tmp_path):
 @pytest.mark.parametrize("timing", ["native", "python"])
 def test_a_tight_loop_tells_the_slowest_the_average_and_the_fastest_rank(tmp_path, timing):
     names = ("allreduce", "bcast", "pingpong")
-    request = probe_request(
-        names, (8, 4096), ranks=2, budget_s=30, precision=0.9, loop="tight", timing=timing
-    )
+    request = probe_request(names, (8, 4096), ranks=2, **FEW_CALLS, loop="tight", timing=timing)
     result = probe(tmp_path, request).result
     assert (result.status, result.timing) == ("ok", timing)
     for cell in result.cells:
@@ -73,13 +71,13 @@ def test_a_tight_loop_tells_the_slowest_the_average_and_the_fastest_rank(tmp_pat
         assert 0 < fastest <= average
         if cell.collective == "pingpong":  # only the first rank's time counts
             assert fastest == average == np.median(cell.samples_s)
-        assert len(cell.samples_s) >= 12
+        assert len(cell.samples_s) >= request.min_samples
 
 
 @pytest.mark.parametrize("loop", ["interleaved", "tight"])
 def test_both_loops_are_measured_in_one_launch(tmp_path, loop):
     other = {"interleaved": "tight", "tight": "interleaved"}[loop]
-    options = {"ranks": 2, "budget_s": 30, "precision": 0.9, "loop": loop, "other_loop": other}
+    options = {"ranks": 2, **FEW_CALLS, "loop": loop, "other_loop": other}
     result = probe(tmp_path, probe_request(("allreduce", "barrier"), (8, 4096), **options)).result
     assert len(result.cells) == 3
     for cell in result.cells:
@@ -120,7 +118,7 @@ def test_every_collective_gives_right_results_on_every_communicator_size(tmp_pat
 
 
 def test_a_choice_that_the_library_refuses_is_no_observation(tmp_path):
-    request = probe_request(("allreduce",), (8,), algorithms("allreduce", 3, 7), ranks=2, budget_s=0.2)
+    request = probe_request(("allreduce",), (8,), algorithms("allreduce", 3, 7), ranks=2, **FEW_CALLS)
     launched = probe(tmp_path, request, *DYNAMIC)
     right, refused = launched.result.cells
     assert right.status == "ok"
@@ -150,7 +148,7 @@ def test_calls_that_reach_a_row_are_told_apart_though_the_probe_itself_would_be_
 def test_an_algorithm_that_mpirun_did_not_take_is_found_out(tmp_path):
     """Open MPI warns, runs its default and exits 0."""
     expect = Expectation(cvars={"coll_tuned_allreduce_algorithm": "7"})
-    request = probe_request(("allreduce",), (8,), ranks=2, budget_s=0.2, expect=expect)
+    request = probe_request(("allreduce",), (8,), ranks=2, **FEW_CALLS, expect=expect)
     launched = probe(tmp_path, request, *DYNAMIC, "--mca", "coll_tuned_allreduce_algorithm", "7")
     assert launched.result.status == "not_applied"
     assert "coll_tuned_allreduce_algorithm is '0', asked for '7'" in launched.result.reason
@@ -221,7 +219,7 @@ def test_a_rank_that_crashes_leaves_no_core_dump(tmp_path):
 
 def ucx_request(**env):
     return probe_request(
-        ("allreduce",), (8, 65536), ranks=2, budget_s=0.2, expect=Expectation(ucx=True, env=env)
+        ("allreduce",), (8, 65536), ranks=2, **FEW_CALLS, expect=Expectation(ucx=True, env=env)
     )
 
 
@@ -272,7 +270,7 @@ def test_ucx_variables_without_ucx_are_found_out(tmp_path):
 def test_start_windows_give_a_validity_code_with_each_sample(tmp_path):
     # Few windows are met on a busy machine; on a quiet one some tens of samples end it long before.
     names, sizes = ("allreduce", "pingpong"), (8, 4096)
-    request = probe_request(names, sizes, ranks=2, budget_s=60, precision=0.9, sync="window")
+    request = probe_request(names, sizes, ranks=2, **FEW_CALLS, sync="window")
     launched = probe(tmp_path, request)
     assert launched.result.status == "ok", launched.result.reason
     for cell in launched.result.cells:
@@ -284,7 +282,7 @@ def test_start_windows_give_a_validity_code_with_each_sample(tmp_path):
 
 @pytest.mark.parametrize("timing", ["native", "python"])
 def test_calls_are_timed_as_asked(tmp_path, timing):
-    launched = probe(tmp_path, probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, timing=timing))
+    launched = probe(tmp_path, probe_request(("bcast",), (8,), ranks=2, **FEW_CALLS, timing=timing))
     assert launched.result.status == "ok", launched.result.reason
     assert launched.result.timing == timing
     assert 0 < launched.result.overhead_s < launched.result.cells[0].samples_s.max()
@@ -305,7 +303,7 @@ def broken_compiler(tmp_path):
 
 
 def test_without_a_compiler_calls_are_timed_through_mpi4py_and_that_is_said(tmp_path):
-    request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2)
+    request = probe_request(("bcast",), (8,), ranks=2, **FEW_CALLS)
     launched = probe(tmp_path / "launch", request, env=broken_compiler(tmp_path))
     assert launched.result.timing == "python"
     assert any("no licence" in note for note in launched.result.notes)
@@ -313,7 +311,7 @@ def test_without_a_compiler_calls_are_timed_through_mpi4py_and_that_is_said(tmp_
 
 
 def test_without_a_compiler_native_timing_is_refused(tmp_path):
-    request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, timing="native")
+    request = probe_request(("bcast",), (8,), ranks=2, **FEW_CALLS, timing="native")
     launched = probe(tmp_path / "launch", request, env=broken_compiler(tmp_path))
     assert launched.result.status == "invalid"
     assert "timing=native" in launched.result.reason
@@ -323,14 +321,14 @@ def test_without_a_compiler_native_timing_is_refused(tmp_path):
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_without_a_cache_the_kernel_lies_in_the_directory_of_the_launch(tmp_path):
     (tmp_path / "cache").write_text("a file, so that nothing can be made below")
-    request = probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, timing="native")
+    request = probe_request(("bcast",), (8,), ranks=2, **FEW_CALLS, timing="native")
     launched = probe(tmp_path / "launch", request, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
     assert launched.result.status == "ok", launched.result.reason
     assert len(list((tmp_path / "launch").glob("kernel/kernel-*.so"))) == 1
 
 
 def test_memory_is_reported_when_asked_for(tmp_path):
-    launched = probe(tmp_path, probe_request(("bcast",), (8,), ranks=2, budget_s=0.2, memory=True))
+    launched = probe(tmp_path, probe_request(("bcast",), (8,), ranks=2, **FEW_CALLS, memory=True))
     assert launched.result.memory_bytes > 10e6
 
 
@@ -349,7 +347,7 @@ def faults(tmp_path_factory):
 @pytest.mark.parametrize("timing", ["native", "python"])
 def test_wrong_results_and_failing_calls_are_no_observations(tmp_path, faults, timing):
     request = probe_request(
-        ("allreduce", "alltoall", "bcast"), (8, 4096), ranks=2, budget_s=0.3, precision=0.1, timing=timing
+        ("allreduce", "alltoall", "bcast"), (8, 4096), ranks=2, **FEW_CALLS, timing=timing
     )
     launched = probe(tmp_path, request, "-x", f"LD_PRELOAD={faults}")
     assert launched.result.timing == timing
@@ -367,7 +365,7 @@ def test_wrong_results_and_failing_calls_are_no_observations(tmp_path, faults, t
 def test_a_rule_with_an_algorithm_that_does_not_exist_marks_the_sizes_that_reach_it(tmp_path):
     rules = tmp_path / "rules"
     rules.write_text("1\n2\n1\n2\n2\n0 3 0 0\n1024 99 0 0\n")
-    request = probe_request(("allreduce",), (8, 4096), ranks=2, budget_s=0.2)
+    request = probe_request(("allreduce",), (8, 4096), ranks=2, **FEW_CALLS)
     file = ("--mca", "coll_tuned_dynamic_rules_filename", str(rules))
     small, large = probe(tmp_path, request, *DYNAMIC, *file).result.cells
     assert small.status == "ok"
@@ -377,7 +375,7 @@ def test_a_rule_with_an_algorithm_that_does_not_exist_marks_the_sizes_that_reach
 
 def test_the_launchers_own_library_is_accepted(tmp_path):
     library = str(find(launcher()).library)
-    request = probe_request(("bcast",), (8,), budget_s=0.2, expect=Expectation(library=library))
+    request = probe_request(("bcast",), (8,), **FEW_CALLS, expect=Expectation(library=library))
     launched = probe(tmp_path, request)
     assert launched.result.status == "ok", launched.result.reason
 
@@ -390,7 +388,7 @@ def test_an_error_of_ucx_that_ends_the_launch_is_found_in_its_log(tmp_path):
 
 
 def test_what_does_not_fit_into_memory_is_no_crash(tmp_path):
-    launched = probe(tmp_path, probe_request(("alltoall", "bcast"), (1 << 40,), ranks=2, budget_s=0.2))
+    launched = probe(tmp_path, probe_request(("alltoall", "bcast"), (1 << 40,), ranks=2, **FEW_CALLS))
     assert launched.result.status == "ok", launched.stderr
     assert {cell.status for cell in launched.result.cells} == {"invalid"}
     assert "more than MPI counts" in launched.result.cells[0].reason
@@ -408,7 +406,7 @@ def test_ranks_import_mpi4py_and_the_standard_library_alone(tmp_path, kind):
         "heat": {"heat": Heat(str(tmp_path), "alone", 0, 1, 0.2), "other_loop": "tight"},
     }
     request = probe_request(
-        ("allreduce",), (8, 8192), ranks=2, budget_s=0.2, memory=True, beside=("halo",), **how[kind]
+        ("allreduce",), (8, 8192), ranks=2, **FEW_CALLS, memory=True, beside=("halo",), **how[kind]
     )
     (tmp_path / REQUEST).write_text(request.to_json())
     code = (

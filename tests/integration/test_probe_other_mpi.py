@@ -9,7 +9,7 @@ import pytest
 
 from autotune.collectives import MEASURED
 from autotune.probe.protocol import Expectation, Heat, SweptChoice
-from tests.asking import probe_request
+from tests.asking import FEW_CALLS, probe_request
 from tests.integration.mpirun import CROWDED, Launched, probe, python_of, run
 
 VERSIONS = {
@@ -90,7 +90,7 @@ def test_algorithms_are_switched_and_traps_found_out_under_openmpi41(tmp_path):
     python = python_of("OPENMPI41")
     variable = "coll_tuned_allreduce_algorithm"
     choices = tuple(SweptChoice({"algorithm": n}, {variable: n}) for n in (3, 6, 7))
-    request = probe_request(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, budget_s=0.3)
+    request = probe_request(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, **FEW_CALLS)
     dynamic = ("--mca", "coll_tuned_use_dynamic_rules", "1")
     cells = probe(tmp_path, request, *dynamic, python=python).result.cells
     assert [cell.status for cell in cells] == ["ok", "ok", "not_applied"] * 2
@@ -110,7 +110,7 @@ def test_algorithms_are_switched_in_a_running_mpich(tmp_path):
         SweptChoice({"algorithm": name}, {variable: name})
         for name in ("recursive_doubling", "ring", "no_such")
     )
-    request = probe_request(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, budget_s=0.3)
+    request = probe_request(("allreduce",), (8, 65536), {"allreduce": choices}, ranks=2, **FEW_CALLS)
     result = probe(tmp_path, request, python=python).result
     assert [cell.status for cell in result.cells] == ["ok", "ok", "not_applied"] * 2
     assert "allowed: auto, nb, smp" in result.cells[2].reason
@@ -123,7 +123,7 @@ def test_names_mean_the_numbers_that_mpich_gives_them(tmp_path, algorithm):
     python = python_of("MPICH")
     variable = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"
     expect = Expectation(env={variable: algorithm}, cvars={variable: algorithm})
-    request = probe_request(("allreduce",), (8,), ranks=2, budget_s=0.2, expect=expect)
+    request = probe_request(("allreduce",), (8,), ranks=2, **FEW_CALLS, expect=expect)
     launched = probe(tmp_path, request, "-genv", variable, algorithm, python=python)
     assert launched.result.status == "ok", launched.result.reason
     assert launched.result.applied[variable] != "0"
