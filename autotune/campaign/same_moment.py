@@ -8,14 +8,15 @@ ratio t / t₀ belongs to the setting; the search reads
     t' = r₀ · t / t₀,   (s' / t')² = (s / t)² + (s₀ / t₀)²,
 
 where s', s and s₀ are the standard errors of t', t and t₀ within a launch. The first untouched launch of each
-heat is the reference and does not appear in the result; if a heat has a second untouched launch, the ratio of
-the two shows the noise. The times of launches that were made alone are not changed, nor are the times of a
-verification, which compares launches of the same heat only.
+heat is the reference and does not appear in the result. If a heat has a second untouched launch, the ratio of
+the two shows the noise; but the untouched stack's true ratio to itself is 1, so these ratios are divided by
+their median, and r₀ is the time to which settings are compared. The times of launches that were made alone
+are not changed, nor are the times of a verification, which compares launches of the same heat only.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -44,14 +45,14 @@ def at_one_moment(history: History) -> History:
             continue
         if o.trial.heat:
             heats[o.trial.heat].append(o)
-        if o.trial.subject is Subject.UNTOUCHED:
+        if _untouched(o):
             for e in o.usable:
                 reference.setdefault(slot_of(e.cell), e.median_s)
     if not heats:
         return history
     replaced: dict[int, Observation | None] = {}
     for launches in heats.values():
-        untouched = [o for o in launches if o.trial.subject is Subject.UNTOUCHED and o.ok]
+        untouched = [o for o in launches if _untouched(o) and o.ok]
         default = untouched[0] if untouched else None
         settings = [o for o in launches if o is not default]
         share_s = default.duration_s / len(settings) if default and settings else 0.0
@@ -68,20 +69,41 @@ def at_one_moment(history: History) -> History:
             elif o.ok:
                 replaced[o.trial.number] = _alone(o)
     observations = [o for o in (replaced.get(o.trial.number, o) for o in history) if o is not None]
-    return History(tuple(_in_one_state(observations, states, reference)), history.next_number - 1)
+    in_one_state = list(_in_one_state(observations, states, reference))
+    return History(tuple(_centred(in_one_state, states, reference)), history.next_number - 1)
 
 
 def _in_one_state(
     observations: Sequence[Observation], states: Mapping[int, float], reference: Mapping[Slot, float]
 ) -> Iterator[Observation]:
     """Yield the observations, those of heats corrected to the machine's prevailing state (see ``states``)."""
-    of_heats = [o for o in observations if o.trial.number in states and o.ok]
+    # An untouched launch has the same true ratio, 1, in every state.
+    of_heats = [o for o in observations if o.trial.number in states and o.ok and not _untouched(o)]
     launches = [Ratios(o.trial.point, states[o.trial.number], _logs(o, reference)) for o in of_heats]
     prevailing = float(np.median(list(states.values()))) if states else 0.0
     by = dict(zip((o.trial.number for o in of_heats), corrections(launches, prevailing), strict=True))
     for o in observations:
         factors = by.get(o.trial.number)
         yield _corrected(o, tuple(factors.items())) if factors else o
+
+
+def _centred(
+    observations: Sequence[Observation], in_heats: Collection[int], reference: Mapping[Slot, float]
+) -> Iterator[Observation]:
+    """Yield the observations; the median ratio of the untouched stack to itself becomes 1 in each slot."""
+    controls = [o for o in observations if o.trial.number in in_heats and o.ok and _untouched(o)]
+    ratios: dict[Slot, list[float]] = defaultdict(list)
+    for control in controls:
+        for slot, log in _logs(control, reference).items():
+            ratios[slot].append(log)
+    factors = tuple((slot, -float(np.median(logs))) for slot, logs in ratios.items())
+    numbers = {o.trial.number for o in controls}
+    for o in observations:
+        yield _corrected(o, factors) if o.trial.number in numbers else o
+
+
+def _untouched(launch: Observation) -> bool:
+    return launch.trial.subject is Subject.UNTOUCHED
 
 
 def _state(default: Observation, reference: tuple[tuple[Slot, float], ...]) -> float:

@@ -52,22 +52,25 @@ class Strategy:
 
     def plan(self, history: History = _NOTHING, time: TimeLeft = PLENTY) -> Plan:
         """Return the plan for this history; once the discovery is complete, it has the narrowed space."""
-        history = at_one_moment(history)
-        discovery_launches = history.of(Phase.DISCOVERY)
-        if self.discovery is None or not len(discovery_launches):
+        if self.discovery is None or not len(history.of(Phase.DISCOVERY)):
             return self._first_plan
         complete = (
-            self._discovered[0] == discovery_launches or self.discovery.next_trial(history, 0, time) is None
+            self._discovered[0] == _through_discovery(history)
+            or self.discovery.next_trial(at_one_moment(history), 0, time) is None
         )
-        return self._after(self.discovery, discovery_launches) if complete else self._first_plan
+        return self._after(self.discovery, history) if complete else self._first_plan
 
-    def _after(self, discovery: Discovery, discovery_launches: History) -> Plan:
-        """Return the plan after these launches of a discovery."""
-        if self._discovered[0] != discovery_launches:
-            findings = discovery.found(discovery_launches)
+    def _after(self, discovery: Discovery, history: History) -> Plan:
+        """Return the plan after the discovery's launches, which later launches leave as it is.
+
+        Later launches would change how the discovery's launches are corrected for the machine's state.
+        """
+        launches = _through_discovery(history)
+        if self._discovered[0] != launches:
+            findings = discovery.found(at_one_moment(launches))
             narrowing = self.campaign.narrowing or discovery.narrowing(findings)
             campaign = replace(self.campaign, space=narrowing.space, discovered=findings, narrowing=narrowing)
-            self._discovered = discovery_launches, Plan(campaign)
+            self._discovered = launches, Plan(campaign)
         return self._discovered[1]
 
     def next_trial(self, history: History, time: TimeLeft = PLENTY) -> Trial | None:
@@ -78,7 +81,7 @@ class Strategy:
         total = self.campaign.scenario.budget.total_launches
         if total is not None and len(history) >= total:
             return None
-        plan, due = self._due(at_one_moment(history), time)
+        plan, due = self._due(history, time)
         limit = (plan.campaign.scenario, plan.space, history)
         return next((failures.with_time_limit(trial, *limit) for trial in due), None)
 
@@ -87,7 +90,7 @@ class Strategy:
 
         Before the verification the first trial of a heat is a launch of the stack's own defaults.
         """
-        plan, due = self._due(at_one_moment(history), time)
+        plan, due = self._due(history, time)
         if (first := next(due, None)) is None:
             return ()
         # Launches that only start, without timing, are not compared, so each of them is made alone.
@@ -119,10 +122,11 @@ class Strategy:
 
         A verification that was begun is continued before anything except the discovery.
         """
-        plan = self._first_plan
+        plan, measured = self._first_plan, history
+        history = at_one_moment(measured)
         if self.discovery is not None and any(o.ok for o in history.of(Phase.BASELINE)):
             yield plan, self.discovery.next_trials(history, plan.seed(history.next_number), time)
-            plan = self._after(self.discovery, history.of(Phase.DISCOVERY))
+            plan = self._after(self.discovery, measured)
         standing, verifier, searching = plan.standing(history, time), plan.verifier, not time.up
         if verifier and len(history) and history.observations[-1].trial.phase in (Phase.VERIFY, Phase.STARTS):
             yield plan, verifier.due(history, time.raced)
@@ -132,3 +136,10 @@ class Strategy:
             yield plan, phase.due(standing)
         if verifier is not None:
             yield plan, verifier.due(history, time.raced)
+
+
+def _through_discovery(history: History) -> History:
+    """Return the launches up to the last one of the discovery."""
+    phases = [o.trial.phase for o in history]
+    end = len(phases) - phases[::-1].index(Phase.DISCOVERY) if Phase.DISCOVERY in phases else 0
+    return History(history.observations[:end])

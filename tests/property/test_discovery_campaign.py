@@ -115,6 +115,37 @@ def test_a_disturbed_launch_does_not_lose_what_was_confirmed():
     assert point["helps"] == point["large"] == "a"
 
 
+def test_findings_are_shown_once_and_stay_where_the_states_of_a_machine_change_what_is_gained():
+    """Every other heat the machine is twice as slow for the default, and three times for what helps."""
+    machine = strategy_of(WANTED, SITE)
+    plan = Strategy(replace(machine.campaign, bench=replace(machine.campaign.bench, at_once=True)))
+    plan.proposer = machine.proposer
+    observer = SITE.observer(measurement_of(WANTED, SITE.placement.ranks), SITE.whole, None)
+    heats = []
+
+    def observe_heat(trials):
+        heats.append(trials)
+        slow = len(heats) % 2
+        factor = [(3.0 if t.point.get("helps") == "a" else 2.0) if slow else 1.0 for t in trials]
+        return [times_of(observer.observe(t), f) for t, f in zip(trials, factor, strict=True)]
+
+    listener = Silent()
+    loop = CampaignLoop(plan, observer.observe, Memory(), listener, lambda: 0.0)
+    loop.observe_heat = observe_heat
+    history = loop.run()
+    assert len(history.of(Phase.SEARCH)) > 5
+    assert listener.heard.count("discovered") == 1
+    n = next(i for i, o in enumerate(history) if o.trial.phase is Phase.SEARCH)
+    again = Strategy(plan.campaign)
+    assert again.plan(history).campaign.discovered == plan.plan(history).campaign.discovered
+    assert again.plan(History(history.observations[:n])).campaign == plan.plan(history).campaign
+
+
+def times_of(observation, factor):
+    estimates = (replace(e, median_s=factor * e.median_s) for e in observation.estimates)
+    return replace(observation, estimates=tuple(estimates))
+
+
 def test_what_there_was_no_time_to_confirm_is_searched_all_the_same(whole):
     _, history = whole
     discovery = strategy_of(WANTED, SITE).discovery

@@ -131,12 +131,14 @@ def test_moments_change_nothing_that_is_launched_and_nothing_that_the_search_rea
 
 def test_an_error_of_the_default_beside_it_widens_that_of_a_setting():
     history = run(campaign(), Moments(), Memory())
-    first, second = history.observations[:2]
-    seen = at_one_moment(history).observations[0]
-    for before, beside, after in zip(first.estimates, second.estimates, seen.estimates, strict=True):
+    first, setting = history.observations[0], next(o for o in history if o.trial.subject is Subject.SWEEP)
+    default = next(o for o in history if o.trial.number == setting.trial.heat)
+    seen = next(o for o in at_one_moment(history) if o.trial.number == setting.trial.number)
+    estimates = zip(*(o.estimates for o in (first, default, setting, seen)), strict=True)
+    for reference, beside, before, after in estimates:
         relative = math.hypot(before.sem_s / before.median_s, beside.sem_s / beside.median_s)
         assert after.sem_s / after.median_s == pytest.approx(relative)
-        assert after.median_s == pytest.approx(beside.median_s)  # the first default is the reference
+        assert after.median_s == pytest.approx(reference.median_s * before.median_s / beside.median_s)
 
 
 def test_what_had_no_default_beside_it_is_launched_again():

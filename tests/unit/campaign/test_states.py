@@ -7,8 +7,9 @@ import pytest
 
 from autotune.campaign.same_moment import at_one_moment
 from autotune.campaign.states import Ratios, corrections
+from autotune.history.objectives import envelope
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
-from autotune.space import Point
+from autotune.space import Point, Space
 
 SIZES = (8, 1024, 65536)
 SLOTS = [("allreduce", 2, size) for size in SIZES]
@@ -68,7 +69,7 @@ def test_a_machine_of_one_state_is_left_as_it_is():
     ratios = [
         Ratios(p, float(rng.normal(0, 0.02)), dict.fromkeys(SLOTS, rng.normal(0, 0.02))) for p in SETTINGS * 9
     ]
-    assert corrections(ratios, 0.0) == [{}] * len(ratios)
+    assert all(abs(term) < 1e-3 for by in corrections(ratios, 0.0) for term in by.values())
     assert logs(at_one_moment(history), "ucx").std(axis=0).max() < 0.06
 
 
@@ -88,3 +89,31 @@ def test_a_setting_seen_in_one_state_is_corrected_by_what_is_like_it():
     *_, by = corrections(ratios, 0.0)
     assert by[SLOTS[0]] == pytest.approx(0.5, abs=0.01)
     assert not any(corrections(ratios, 0.0)[6].values())
+
+
+def test_launches_of_a_setting_in_one_state_alone_leave_its_slope_to_settings_like_it():
+    """Their own z differ a little, so that their own slopes are noise."""
+    seen, again = setting("ucx", "1k"), setting("ucx", "4k")
+    ratios = [Ratios(seen, z, {SLOTS[0]: -0.3 - 0.5 * z}) for z in (0.0, 1.0, 0.0, 1.0, 0.0)]
+    ratios += [Ratios(again, 1.0 + dz, {SLOTS[0]: -0.8 + 3 * dz}) for dz in (-0.01, 0.0, 0.01, 0.02)]
+    for by in corrections(ratios, 0.0)[-4:]:
+        assert by[SLOTS[0]] == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_untouched_stack_gains_nothing_against_itself_however_its_launches_differ():
+    """Settings are compared with the default of their heat; a second default there shows only the noise."""
+    rng, made = np.random.default_rng(5), []
+    for number in range(1, 13, 2):
+        for i in range(2):
+            trial = Trial(number + i, Phase.BASELINE, SETTINGS[0], Subject.UNTOUCHED, heat=number)
+            times = [1e-6 * math.exp(rng.normal(0, 0.2)) for _ in SIZES]
+            cells = [Cell("allreduce", 2, size) for size in SIZES]
+            estimates = tuple(Estimate(c, t, 1e-9, 50) for c, t in zip(cells, times, strict=True))
+            made.append(Observation(trial, Status.OK, estimates))
+    seen = at_one_moment(History(tuple(made)))
+    baseline = envelope(Space("none", ()), seen)
+    first = {(e.cell.collective, 2, e.cell.message_bytes): e.median_s for e in made[0].estimates}
+    assert len(seen) == 6
+    for slot, winner in baseline.items():
+        assert winner.median_s == pytest.approx(first[slot])
+        assert winner.sem_s > 0.03 * winner.median_s
