@@ -11,11 +11,11 @@ state z*, which is the median over launches:
 
 The slope b of a setting in a slot (collective, communicator size, message size) is a weighted median of the
 slopes Δ ln ρ / Δz between two launches of the same setting (Sen, Journal of the American Statistical
-Association 63, 1968, 1379–1389). Slopes of other settings count too: the weight of a slope is |Δz| (Sievers,
-ibid. 73, 1978, 628–631) times the likeness of its setting to the setting that is corrected, and the weights
-are scaled to the sum of all |Δz|. A slope of zero is added with the weight ``STATES.doubt``. On a machine
-with a single state z hardly differs between launches. Nothing is corrected while all |Δz| together are at
-most ``STATES.doubt``, and hardly anything after many launches.
+Association 63, 1968, 1379–1389). Slopes of other settings count too: the weight of a slope is its information
+(Δz)² times the likeness of its setting to the setting that is corrected, and the weights are scaled to the
+sum of all (Δz)². A slope of zero is added with the weight ``STATES.doubt``. On a machine with a single state
+z hardly differs between launches. Nothing is corrected while all (Δz)² together are at most
+``STATES.doubt``, and hardly anything after many launches.
 """
 
 from collections import defaultdict
@@ -44,8 +44,7 @@ class StatePriors:
     """Factor on the weight of another setting's slope, for each parameter in which the settings differ; 0:
     slopes of other settings do not count. In two recorded campaigns on a machine with two states, launches in
     one state predicted those in the other with an error of 0.10 and 0.23 in ln t (0.26 and 0.36 without a
-    correction); so they do with 0.7, and with half or twice the doubt, but with 0.25 the errors are 0.11 and
-    0.41."""
+    correction); the errors are the same with 0.25 and 0.7, and with a quarter of the doubt or twice as much."""
 
 
 STATES = StatePriors()
@@ -70,13 +69,13 @@ def corrections(launches: Sequence[Ratios], prevailing: float) -> list[dict[Slot
     pairs = pairs.reshape(-1, 2)
     first, second = pairs[z[pairs[:, 0]] != z[pairs[:, 1]]].T
     apart = z[second] - z[first]
-    if np.abs(apart).sum() <= STATES.doubt:
+    if (apart**2).sum() <= STATES.doubt:
         return [{} for _ in launches]
     slots = sorted({slot for launch in launches for slot in launch.logs})
     curves = np.array([[launch.logs.get(slot, np.nan) for slot in slots] for launch in launches])
     slopes = (curves[second] - curves[first]) / apart[:, None]
-    weights = np.abs(apart) * _alike(list(settings), [launches[i].point for i in first])
-    weights *= np.abs(apart).sum() / weights.sum(axis=1, keepdims=True)
+    weights = apart**2 * _alike(list(settings), [launches[i].point for i in first])
+    weights *= (apart**2).sum() / weights.sum(axis=1, keepdims=True)
     by_setting = {
         point: np.array([_median(column, each) for column in slopes.T])
         for point, each in zip(settings, weights, strict=True)

@@ -11,6 +11,7 @@ from autotune.campaign.noise import spread_in_heats
 from autotune.campaign.same_moment import at_one_moment
 from autotune.campaign.spec import BenchFacts
 from autotune.history.events import replayed
+from autotune.history.objectives import slot_of
 from autotune.history.trial import Phase, Status, Subject
 from tests.campaigns import Memory, Silent, World, strategy
 
@@ -134,8 +135,9 @@ def test_an_error_of_the_default_beside_it_widens_that_of_a_setting():
     first, setting = history.observations[0], next(o for o in history if o.trial.subject is Subject.SWEEP)
     default = next(o for o in history if o.trial.number == setting.trial.heat)
     seen = next(o for o in at_one_moment(history) if o.trial.number == setting.trial.number)
-    estimates = zip(*(o.estimates for o in (first, default, setting, seen)), strict=True)
-    for reference, beside, before, after in estimates:
+    references, defaults = ({slot_of(e.cell): e for e in o.estimates} for o in (first, default))
+    for before, after in zip(setting.estimates, seen.estimates, strict=True):
+        reference, beside = references[slot_of(before.cell)], defaults[slot_of(before.cell)]
         relative = math.hypot(before.sem_s / before.median_s, beside.sem_s / beside.median_s)
         assert after.sem_s / after.median_s == pytest.approx(relative)
         assert after.median_s == pytest.approx(reference.median_s * before.median_s / beside.median_s)
