@@ -44,7 +44,7 @@ class StatePriors:
     """Factor on the weight of another setting's slope, for each parameter in which the settings differ; 0:
     slopes of other settings do not count. In two recorded campaigns on a machine with two states, launches in
     one state predicted those in the other with an error of 0.10 and 0.23 in ln t (0.26 and 0.36 without a
-    correction); the errors are the same with 0.25 and 0.7, and with a quarter of the doubt or twice as much."""
+    correction). The errors are the same with 0.25 and 0.7, and with 0.25 and 2 for ``doubt``."""
 
 
 STATES = StatePriors()
