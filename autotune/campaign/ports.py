@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from autotune.history.objectives import Objective
-from autotune.history.trial import History, Phase, Trial
+from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.recommend.summary import Step
 from autotune.space import Point, Space
 
@@ -41,6 +41,9 @@ class Problem:
     history_space: Space | None = None
     """The space of the history's points, if it is larger than ``space`` because a screening also varied
     factors that are fixed now; else None."""
+    earlier: tuple[Observation, ...] = ()
+    """Launches of points of that space that were made before the search, as by a discovery. A model learns
+    from them, but they are no launches of the search, which may choose these points."""
 
     @property
     def known(self) -> Space:

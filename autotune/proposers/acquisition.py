@@ -83,12 +83,13 @@ class SearchState:
 
         ``untouched`` are launches of the defaults that are not among ``observations``. If ``observations``
         contain no launch of the defaults, because each of them measured all per-size choices, ``untouched``
-        are added as launches of the default point, which is at least as fast.
+        are added as launches of the default point, which is at least as fast. The curves contain the
+        problem's earlier launches too, but no setting has an envelope by these alone.
         """
         good = [o for o in observations if o.ok]
         groups = by_setting(problem.known, good)
         has_untouched = any(o.trial.subject is Subject.UNTOUCHED for o in good)
-        launches = [(o.trial.point, o) for o in good]
+        launches = [(o.trial.point, o) for o in (*problem.earlier, *good)]
         launches += [(problem.known.default, o) for o in untouched if o.ok and not has_untouched]
         launch_curves = [curve_of(problem.known, (o,)) for _, o in launches]
         joint = {setting: curve_of(problem.known, tuple(group)) for setting, group in groups.items()}
@@ -123,7 +124,9 @@ class SearchState:
         """
         if len(self.envelopes) == 1:
             return self
-        points = list(dict.fromkeys(self.curves.points))
+        points = [
+            p for p in dict.fromkeys(self.curves.points) if job_setting(self.space, p) in self.envelopes
+        ]
         means: dict[Point, Floats] = {}
         lower_bound: dict[Point, Floats] = {}
         predicted = model.predict(points)
@@ -201,7 +204,7 @@ class SearchState:
         return rank, gain
 
     def worth_of_repeating(self) -> dict[Point, float]:
-        """Map each measured point to the expected gain from launching it again.
+        """Map each point that the search launched to the expected gain from launching it again.
 
         If noise leaves open which of two points is better in a slot, another launch may change the decision.
         The value of this launch is the expected gain from such a change (Frazier, Powell, Dayanik, eq. 14).
@@ -210,6 +213,7 @@ class SearchState:
         """
         share = self.weights.mean(axis=0)
         by_point = _rows_of_points(self.curves.points)
+        by_point = {p: rows for p, rows in by_point.items() if job_setting(self.space, p) in self.envelopes}
         if len(by_point) < 2:
             return {}
         errors = np.nan_to_num(self.curves.sems)

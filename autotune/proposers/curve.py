@@ -57,7 +57,7 @@ class Curve:
             untried = pool(problem.space, rng, 1, launched)
             note = "drawn: nothing has worked yet"
             return Suggestion(untried[int(rng.integers(len(untried)))], note) if untried else None
-        if len(launched) < STARTED and not self.warm_start:
+        if len(launched) < STARTED and not (self.warm_start or problem.earlier):
             untried = pool(problem.space, rng, self.candidates, launched)
             return Suggestion(farthest(problem.space, untried, launched, rng), _FARTHEST) if untried else None
         with warnings.catch_warnings(action="ignore"):  # BoTorch's imports cause warnings

@@ -104,12 +104,12 @@ def pool(
     """Return points that were not launched yet, as candidates.
 
     In a small space these are all such points. In a large space they are about ``n`` random points, and the
-    neighbours of the points ``around``.
+    points ``around`` with their neighbours.
     """
     if space.size <= max(n, ENUMERABLE):
         candidates = dict.fromkeys(space.points())
     else:
-        near = [q for p in around for q in space.neighbours(p)]
+        near = [q for p in around for q in (p, *space.neighbours(p))]
         candidates = dict.fromkeys([*near, *space.draw(rng, n + len(launched))])
     excluded = set(launched)
     return [p for p in candidates if p not in excluded]

@@ -42,7 +42,7 @@ class FinishedCampaign:
         compared with the other space's default, so the result is empty if no usable launch has this default.
         """
         launches = [
-            (_translated(o.trial.point, self.space, space), o) for o in self.history.of_points(self.space)
+            (self.space.translated(o.trial.point, space), o) for o in self.history.of_points(self.space)
         ]
         carried = [(point, launch) for point, launch in launches if point is not None and launch.ok]
         return carried if any(point == space.default for point, _ in carried) else []
@@ -71,15 +71,6 @@ def with_finished(
     sems = np.vstack([measured.sems, np.full((n, len(slots)), np.nan)])
     doubts = np.broadcast_to(measured.doubts, len(measured.points))
     return Curves(points, np.array(logs), sems, np.r_[doubts, np.full(n, DOUBT)])
-
-
-def _translated(point: Point, old: Space, new: Space) -> Point | None:
-    """Return a point of an old space as a point of a new space; None if it cannot be used there."""
-    new_names = {p.name for p in new.job}
-    if any(p.name not in new_names and point.get(p.name, p.unset) != p.unset for p in old.job):
-        return None
-    values = {p.name: point.get(p.name, p.unset) for p in new.job}
-    return new.complete(values) if all(values[p.name] in p.values for p in new.job) else None
 
 
 def _compared(curve: Envelope, default_envelope: Envelope, slots: Sequence[Slot]) -> NDArray[np.float64]:

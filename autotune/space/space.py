@@ -158,6 +158,18 @@ class Space:
                 completed[parameter.name] = value
         return Point.of(completed)
 
+    def translated(self, point: Point, other: "Space") -> Point | None:
+        """Return a point of this space as a point of another one; None if it has none there.
+
+        Each value must exist in the other space, and a parameter that only one of the two spaces has must be
+        at the MPI stack's own value.
+        """
+        names = {p.name for p in other.job}
+        if any(p.name not in names and point.get(p.name, p.unset) != p.unset for p in self.job):
+            return None
+        values = {p.name: point.get(p.name, p.unset) for p in other.job}
+        return other.complete(values) if all(values[p.name] in p.values for p in other.job) else None
+
     def __contains__(self, point: Point) -> bool:
         if self.listed is not None:
             return point in self.listed

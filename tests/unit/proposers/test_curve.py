@@ -345,6 +345,38 @@ def test_launches_outside_of_what_is_now_fixed_still_teach() -> None:
     assert dict(suggestion.point) == {"x": "c", "z": "0"}
 
 
+WIDE = Space("wide", tuple(Parameter(f"x{i}", (0, 1, 2, 3), 0) for i in range(6)))
+
+
+@pytest.mark.parametrize(("name", "level"), [("x3", 2), ("x5", 1)])
+def test_what_a_discovery_launched_teaches_and_may_be_chosen(name: str, level: int) -> None:
+    """One change at a time was launched before: what helped there is chosen first, not what lies farthest."""
+
+    def cost(point: Point) -> float:
+        return 5.0 if point.get(name) == level else 8.0
+
+    single = [WIDE.complete({f"x{i}": v}) for i in range(6) for v in (1, 2, 3)]
+    earlier = tuple(seen(number, p, {8: cost(p), 1024: 8.0}) for number, p in enumerate(single, 1))
+    history = History((seen(90, WIDE.default, {8: 8.0, 1024: 8.0}),))
+    alone = Curve().propose(Problem(WIDE, (LATENCY,)), history, 1)
+    taught = Curve().propose(Problem(WIDE, (LATENCY,), earlier=earlier), history, 1)
+    assert alone is not None
+    assert alone.note == "the farthest from what was launched"
+    assert taught is not None
+    assert taught.point[name] == level
+
+
+def test_settings_that_only_a_discovery_launched_are_no_mark_that_others_must_beat() -> None:
+    best = WIDE.complete({"x1": 1})
+    problem = Problem(WIDE, (LATENCY,), earlier=(seen(1, best, {8: 5.0}),))
+    state = SearchState.of(
+        problem, [seen(9, WIDE.default, {8: 8.0}), seen(10, WIDE.complete({"x2": 2}), {8: 7.0})]
+    )
+    model = CurveModel(WIDE, state.slots, state.curves)
+    assert len(state.curves.points) == 3
+    assert best not in {*state.envelopes, *state.believed(model).envelopes, *state.worth_of_repeating()}
+
+
 def test_every_slot_of_every_pair_is_used() -> None:
     """Improvements at any size count: the complement of what is already good is worth more than a copy."""
     space = Space(
