@@ -13,7 +13,6 @@ from typing import Protocol
 from autotune.campaign import failures
 from autotune.campaign.plan import Plan, Standing
 from autotune.campaign.ports import Problem, Proposer
-from autotune.history.memory import latest
 from autotune.history.objectives import Objective
 from autotune.history.trial import History, Observation, Phase, Subject, Trial
 from autotune.recommend.front import candidates, leader, loss, untouched
@@ -195,8 +194,8 @@ class Search:
         plan, scenario = self.plan, self.plan.campaign.scenario
         max_loss = scenario.verify.max_loss if plan.verifier else None
         spaces = [plan.space.fix(fixed), plan.space] if fixed else [plan.space]
+        earlier = discovered_points(history, plan.campaign.whole, plan.space)
         for space in (failures.applicable(space, history) for space in spaces):
-            earlier = discovered_points(history, plan.campaign.whole, plan.space)
             problem = Problem(space, plan.objectives, scenario.stop.min_gain, max_loss, plan.space, earlier)
             # All calls get the same seed: a proposer that replays its decisions must draw the same numbers.
             suggestion = self.proposer.propose(problem, failures.settled(history), scenario.seed)
@@ -233,7 +232,6 @@ class Search:
             yield replace(similar, trial=trial)
 
 
-@latest
 def discovered_points(history: History, whole: Space, space: Space) -> tuple[Observation, ...]:
     """Return the discovery's launches of settings that belong to the space of the search, as points of it.
 

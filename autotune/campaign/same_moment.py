@@ -91,15 +91,16 @@ def _centred(
     observations: Sequence[Observation], in_heats: Collection[int], reference: Mapping[Slot, float]
 ) -> Iterator[Observation]:
     """Yield the observations; the median ratio of the untouched stack to itself becomes 1 in each slot."""
-    controls = [o for o in observations if o.trial.number in in_heats and o.ok and _untouched(o)]
+    controls = {
+        o.trial.number: o for o in observations if o.trial.number in in_heats and o.ok and _untouched(o)
+    }
     ratios: dict[Slot, list[float]] = defaultdict(list)
-    for control in controls:
+    for control in controls.values():
         for slot, log in _logs(control, reference).items():
             ratios[slot].append(log)
     factors = tuple((slot, -float(np.median(logs))) for slot, logs in ratios.items())
-    numbers = {o.trial.number for o in controls}
     for o in observations:
-        yield _corrected(o, factors) if o.trial.number in numbers else o
+        yield _corrected(o, factors) if o.trial.number in controls else o
 
 
 def _untouched(launch: Observation) -> bool:

@@ -69,13 +69,15 @@ def corrections(launches: Sequence[Ratios], prevailing: float) -> list[dict[Slot
     pairs = pairs.reshape(-1, 2)
     first, second = pairs[z[pairs[:, 0]] != z[pairs[:, 1]]].T
     apart = z[second] - z[first]
-    if (apart**2).sum() <= STATES.doubt:
+    information = apart**2
+    if information.sum() <= STATES.doubt:
         return [{} for _ in launches]
     slots = sorted({slot for launch in launches for slot in launch.logs})
     curves = np.array([[launch.logs.get(slot, np.nan) for slot in slots] for launch in launches])
     slopes = (curves[second] - curves[first]) / apart[:, None]
-    weights = apart**2 * _alike(list(settings), [launches[i].point for i in first])
-    weights *= (apart**2).sum() / weights.sum(axis=1, keepdims=True)
+    weights = information * _alike(list(settings), [launches[i].point for i in first])
+    totals = weights.sum(axis=1, keepdims=True)  # 0: no slope counts for the setting
+    weights *= information.sum() / np.where(totals > 0, totals, 1.0)
     by_setting = {
         point: np.array([_median(column, each) for column in slopes.T])
         for point, each in zip(settings, weights, strict=True)

@@ -52,20 +52,20 @@ class Strategy:
 
     def plan(self, history: History = _NOTHING, time: TimeLeft = PLENTY) -> Plan:
         """Return the plan for this history; once the discovery is complete, it has the narrowed space."""
-        if self.discovery is None or not len(history.of(Phase.DISCOVERY)):
+        launches = _through_discovery(history)
+        if self.discovery is None or not len(launches):
             return self._first_plan
         complete = (
-            self._discovered[0] == _through_discovery(history)
+            self._discovered[0] == launches
             or self.discovery.next_trial(at_one_moment(history), 0, time) is None
         )
-        return self._after(self.discovery, history) if complete else self._first_plan
+        return self._after(self.discovery, launches) if complete else self._first_plan
 
-    def _after(self, discovery: Discovery, history: History) -> Plan:
-        """Return the plan after the discovery's launches, which later launches leave as it is.
+    def _after(self, discovery: Discovery, launches: History) -> Plan:
+        """Return the plan after the launches up to the discovery's last one.
 
         Later launches would change how the discovery's launches are corrected for the machine's state.
         """
-        launches = _through_discovery(history)
         if self._discovered[0] != launches:
             findings = discovery.found(at_one_moment(launches))
             narrowing = self.campaign.narrowing or discovery.narrowing(findings)
@@ -126,7 +126,7 @@ class Strategy:
         history = at_one_moment(measured)
         if self.discovery is not None and any(o.ok for o in history.of(Phase.BASELINE)):
             yield plan, self.discovery.next_trials(history, plan.seed(history.next_number), time)
-            plan = self._after(self.discovery, measured)
+            plan = self._after(self.discovery, _through_discovery(measured))
         standing, verifier, searching = plan.standing(history, time), plan.verifier, not time.up
         if verifier and len(history) and history.observations[-1].trial.phase in (Phase.VERIFY, Phase.STARTS):
             yield plan, verifier.due(history, time.raced)

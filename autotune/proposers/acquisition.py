@@ -124,9 +124,7 @@ class SearchState:
         """
         if len(self.envelopes) == 1:
             return self
-        points = [
-            p for p in dict.fromkeys(self.curves.points) if job_setting(self.space, p) in self.envelopes
-        ]
+        points = list(self._rows_of_searched)
         means: dict[Point, Floats] = {}
         lower_bound: dict[Point, Floats] = {}
         predicted = model.predict(points)
@@ -141,6 +139,12 @@ class SearchState:
         }
         losers = frozenset(s for s, curve in lower_bound.items() if (timed & (curve > self.limit)).any())
         return replace(self, envelopes=envelopes, losers=losers)
+
+    @property
+    def _rows_of_searched(self) -> dict[Point, list[int]]:
+        """Return the rows of ``curves`` of each point whose setting the search launched."""
+        rows_of = _rows_of_points(self.curves.points)
+        return {p: rows for p, rows in rows_of.items() if job_setting(self.space, p) in self.envelopes}
 
     def leaders(self, n: int = 3) -> list[Point]:
         """Return the n launched points with the lowest mean of ln t; their neighbours are good candidates."""
@@ -212,8 +216,7 @@ class SearchState:
         (``launch_variances``).
         """
         share = self.weights.mean(axis=0)
-        by_point = _rows_of_points(self.curves.points)
-        by_point = {p: rows for p, rows in by_point.items() if job_setting(self.space, p) in self.envelopes}
+        by_point = self._rows_of_searched
         if len(by_point) < 2:
             return {}
         errors = np.nan_to_num(self.curves.sems)

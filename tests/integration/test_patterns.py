@@ -14,7 +14,7 @@ import pytest
 import autotune
 from autotune.collectives import COLLECTIVES, MEASURED, Pattern
 from tests import program
-from tests.asking import probe_request
+from tests.asking import FEW_CALLS, probe_request
 from tests.integration.mpirun import CROWDED, ROOT, probe
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
@@ -85,7 +85,7 @@ def test_a_slow_setting_in_a_users_own_files_is_found(tmp_path, kind, seed):
 @pytest.mark.parametrize("timing", ["native", "python"])
 def test_halos_of_a_grid_of_four_ranks_are_right(tmp_path, timing):
     names = [name for name in MEASURED if COLLECTIVES[name].pattern is Pattern.NEIGHBOURS]
-    options = {"budget_s": 30, "precision": 0.9, "max_samples": 10, "timing": timing}
+    options = {**FEW_CALLS, "max_samples": 10, "timing": timing}
     result = probe(tmp_path, probe_request(names, (0, 3, 4096), ranks=4, **options), *CROWDED, ranks=4).result
     assert {(cell.collective, cell.status) for cell in result.cells} == {(name, "ok") for name in names}
 
@@ -127,7 +127,7 @@ def test_a_new_pattern_is_an_entry_in_each_of_four_files(tmp_path, timing):
         text = (package / name).read_text()
         assert text.count(place) == 1, name
         (package / name).write_text(text.replace(place, its + place))
-    options = {"budget_s": 10, "precision": 0.9, "max_samples": 10, "timing": timing, "check": True}
+    options = {**FEW_CALLS, "max_samples": 10, "timing": timing, "check": True}
     asked = probe_request(("pingpong",), (8, 4096), ranks=2, **options).to_json().replace("pingpong", "swap")
     found = probe(tmp_path, asked, env={"PYTHONPATH": str(package.parent), "PYTHONSAFEPATH": "1"})
     assert found.result is not None, found.stderr

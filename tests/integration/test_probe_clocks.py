@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from autotune.probe.protocol import REQUEST, ProbeResult
-from tests.asking import probe_request
+from tests.asking import FEW_CALLS, probe_request
 from tests.integration.mpirun import run
 
 AHEAD_S = 100
@@ -18,7 +18,7 @@ def test_ranks_start_together_although_their_clocks_differ(tmp_path):
     elsewhen = [str(unshare), "--time", "--monotonic", str(AHEAD_S)]
     if unshare is None or subprocess.run([*elsewhen, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no time namespaces here (they need root and Linux 5.6)")
-    request = probe_request(("allreduce",), (262144,), ranks=2, budget_s=60, precision=0.9, sync="window")
+    request = probe_request(("allreduce",), (262144,), ranks=2, **FEW_CALLS, sync="window")
     (tmp_path / REQUEST).write_text(request.to_json())
     program = f"{sys.executable} -m autotune.probe {tmp_path}"
     script = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && exec {" ".join(elsewhen)} {program}; exec {program}'

@@ -25,9 +25,7 @@ both = pytest.mark.parametrize(
 def test_every_collective_gives_right_results_in_c(name, tmp_path):
     python = python_of(name)
     options = CROWDED if name == "OPENMPI41" else ()
-    request = probe_request(
-        MEASURED, (0, 3, 4096), ranks=3, budget_s=60, precision=0.9, max_samples=10, timing="native"
-    )
+    request = probe_request(MEASURED, (0, 3, 4096), ranks=3, **FEW_CALLS, max_samples=10, timing="native")
     launched = probe(tmp_path, request, *options, ranks=3, python=python)
     assert launched.code == 0, launched.stderr
     assert launched.result.status == "ok", launched.result.reason

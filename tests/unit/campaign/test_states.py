@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autotune.campaign.same_moment import at_one_moment
-from autotune.campaign.states import Ratios, corrections
+from autotune.campaign.states import Ratios, StatePriors, corrections
 from autotune.history.objectives import envelope
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.space import Point, Space
@@ -69,7 +69,7 @@ def test_a_machine_of_one_state_is_left_as_it_is():
     ratios = [
         Ratios(p, float(rng.normal(0, 0.02)), dict.fromkeys(SLOTS, rng.normal(0, 0.02))) for p in SETTINGS * 9
     ]
-    assert all(abs(term) < 1e-3 for by in corrections(ratios, 0.0) for term in by.values())
+    assert corrections(ratios, 0.0) == [{}] * len(ratios)
     assert logs(at_one_moment(history), "ucx").std(axis=0).max() < 0.06
 
 
@@ -98,6 +98,15 @@ def test_launches_of_a_setting_in_one_state_alone_leave_its_slope_to_settings_li
     ratios += [Ratios(again, 1.0 + dz, {SLOTS[0]: -0.8 + 3 * dz}) for dz in (-0.01, 0.0, 0.01, 0.02)]
     for by in corrections(ratios, 0.0)[-4:]:
         assert by[SLOTS[0]] == pytest.approx(0.5, abs=0.02)
+
+
+def test_where_other_settings_do_not_count_only_a_settings_own_launches_correct_it(monkeypatch):
+    monkeypatch.setattr("autotune.campaign.states.STATES", StatePriors(unlike=0.0))
+    seen, alone = setting("ucx", "1k"), setting("ucx", "4k")
+    ratios = [Ratios(seen, z, {SLOTS[0]: -0.3 - 0.5 * z}) for z in (0.0, 1.0, 0.0, 1.0)]
+    first, *_, last = corrections([*ratios, Ratios(alone, 1.0, {SLOTS[0]: -0.8})], 1.0)
+    assert first[SLOTS[0]] == pytest.approx(-0.5)
+    assert not last
 
 
 def test_the_untouched_stack_gains_nothing_against_itself_however_its_launches_differ():
