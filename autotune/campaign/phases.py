@@ -14,7 +14,7 @@ from autotune.campaign import failures
 from autotune.campaign.plan import Plan, Standing
 from autotune.campaign.ports import Problem, Proposer
 from autotune.history.objectives import Objective
-from autotune.history.trial import History, Observation, Phase, Subject, Trial
+from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.recommend.front import candidates, leader, loss, untouched
 from autotune.recommend.posterior import posterior
 from autotune.recommend.repeats import two_that_differ
@@ -194,7 +194,7 @@ class Search:
         plan, scenario = self.plan, self.plan.campaign.scenario
         max_loss = scenario.verify.max_loss if plan.verifier else None
         spaces = [plan.space.fix(fixed), plan.space] if fixed else [plan.space]
-        earlier = discovered_points(history, plan.campaign.whole, plan.space)
+        earlier = history.of_discovery(plan.campaign.whole, plan.space).observations
         for space in (failures.applicable(space, history) for space in spaces):
             problem = Problem(space, plan.objectives, scenario.stop.min_gain, max_loss, plan.space, earlier)
             # All calls get the same seed: a proposer that replays its decisions must draw the same numbers.
@@ -230,17 +230,6 @@ class Search:
         if (similar := last_of.get(point) or last_of.get(self.plan.space.default)) is not None:
             trial = self.plan.trial(history.next_number, Phase.SEARCH, point, "expected")
             yield replace(similar, trial=trial)
-
-
-def discovered_points(history: History, whole: Space, space: Space) -> tuple[Observation, ...]:
-    """Return the discovery's launches of settings that belong to the space of the search, as points of it.
-
-    If launches of the search sweep choices, the result is empty, since a discovery measures one of them.
-    """
-    if any(e.cell.choice for o in history.of(Phase.SEARCH) for e in o.usable):
-        return ()
-    points = ((whole.translated(o.trial.point, space), o) for o in history.of(Phase.DISCOVERY) if o.ok)
-    return tuple(replace(o, trial=replace(o.trial, point=p, subject=Subject.SWEEP)) for p, o in points if p)
 
 
 def unproved(suggested: Sequence[Point], history: History) -> Sequence[Point]:

@@ -129,7 +129,7 @@ class Plan:
             raise ScenarioError(
                 f"verify.other_loop=counts, {bench}", "only an MPI's calls are timed in two loops"
             )
-        details = (one_row, scenario.other_loop, counts, self.campaign.confirmed)
+        details = (one_row, scenario.other_loop, counts, self.campaign.confirmed, self.campaign.whole)
         return Verifier(self.space, self.objectives, design, scenario.seed, *details)
 
     @property

@@ -21,10 +21,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from autotune.campaign.states import Ratios, corrections
+from autotune.campaign.states import STATES, Ratios, corrections, slopes
 from autotune.history.memory import latest, remembered
 from autotune.history.objectives import Z95, Slot, slot_of
-from autotune.history.trial import Estimate, History, Observation, Phase, Status, Subject
+from autotune.history.trial import SLOWEST_STATE, Estimate, History, Observation, Phase, Status, Subject
 
 ALONE = "the untouched stack beside it failed, so that nothing can be compared"
 _FAILED = "the untouched stack was not measured beside it"
@@ -80,11 +80,20 @@ def _in_one_state(
     # An untouched launch has the same true ratio, 1, in every state.
     of_heats = [o for o in observations if o.trial.number in states and o.ok and not _untouched(o)]
     launches = [Ratios(o.trial.point, states[o.trial.number], _logs(o, reference)) for o in of_heats]
-    prevailing = float(np.median(list(states.values()))) if states else 0.0
-    by = dict(zip((o.trial.number for o in of_heats), corrections(launches, prevailing), strict=True))
+    z = list(states.values()) or [0.0]
+    prevailing, *outer = (float(np.quantile(z, q)) for q in (0.5, *STATES.outer))
+    by = slopes(launches)
+    to_prevailing = corrections(launches, by, prevailing)
+    to_slowest = [
+        {slot: max(each[slot] for each in of_states) for slot in of_states[0]}
+        for of_states in zip(to_prevailing, *(corrections(launches, by, q) for q in outer), strict=True)
+    ]
+    terms = zip(of_heats, to_prevailing, to_slowest, strict=True)
+    factors = {
+        o.trial.number: (tuple(now.items()), tuple(slowest.items())) for o, now, slowest in terms if now
+    }
     for o in observations:
-        factors = by.get(o.trial.number)
-        yield _corrected(o, tuple(factors.items())) if factors else o
+        yield _corrected(o, *factors[o.trial.number]) if o.trial.number in factors else o
 
 
 def _centred(
@@ -123,13 +132,19 @@ def _logs(launch: Observation, reference: Mapping[Slot, float]) -> dict[Slot, fl
 
 
 @remembered
-def _corrected(launch: Observation, factors: tuple[tuple[Slot, float], ...]) -> Observation:
-    by = {slot: math.exp(log) for slot, log in factors}
+def _corrected(
+    launch: Observation, logs: tuple[tuple[Slot, float], ...], slowest: tuple[tuple[Slot, float], ...] = ()
+) -> Observation:
+    """Return a launch with these terms added to ln t, and with its times in the state where it is slowest."""
+    added, in_slowest = dict(logs), dict(slowest)
 
     def corrected(e: Estimate) -> Estimate:
-        factor = by.get(_slot(e), 1.0)
+        factor = math.exp(added.get(_slot(e), 0.0))
         times = {name: factor * getattr(e, name) for name in ("median_s", "sem_s", "low_s", "high_s")}
-        return replace(e, **times)
+        if _slot(e) not in in_slowest:
+            return replace(e, **times)
+        slowest_s = math.exp(in_slowest[_slot(e)]) * e.median_s
+        return replace(e, **times, extra={**e.extra, SLOWEST_STATE: slowest_s})
 
     return replace(launch, estimates=tuple(map(corrected, launch.estimates)))
 

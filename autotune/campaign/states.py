@@ -9,6 +9,9 @@ state z*, which is the median over launches:
 
     ln ρ' = ln ρ − b · (z − z*).
 
+A setting that loses in a state which the machine was in loses some day. So what is believed of losses is read
+in the state, between the quantiles ``STATES.outer`` of z over launches, in which the setting is slowest.
+
 The slope b of a setting in a slot (collective, communicator size, message size) is a weighted median of the
 slopes Δ ln ρ / Δz between two launches of the same setting (Sen, Journal of the American Statistical
 Association 63, 1968, 1379–1389). Slopes of other settings count too: the weight of a slope is its information
@@ -45,6 +48,9 @@ class StatePriors:
     slopes of other settings do not count. In two recorded campaigns on a machine with two states, launches in
     one state predicted those in the other with an error of 0.10 and 0.23 in ln t (0.26 and 0.36 without a
     correction). The errors are the same with 0.25 and 0.7, and with 0.25 and 2 for ``doubt``."""
+    outer: tuple[float, float] = (0.05, 0.95)
+    """Quantiles of z between which states count for what is believed of losses; a single heat in which the
+    default alone was disturbed does not."""
 
 
 STATES = StatePriors()
@@ -59,8 +65,8 @@ class Ratios:
     logs: Mapping[Slot, float]  # ln (t / t₀), a mean over the choices of a slot.
 
 
-def corrections(launches: Sequence[Ratios], prevailing: float) -> list[dict[Slot, float]]:
-    """Return the term to add to ln (t / t₀) of each launch, by slot; without a slope there is no term."""
+def slopes(launches: Sequence[Ratios]) -> list[dict[Slot, float]]:
+    """Return the slope b of the setting of each launch, by slot; nothing where it does not vary with z."""
     settings: dict[Point, list[int]] = defaultdict(list)
     for i, launch in enumerate(launches):
         settings[launch.point].append(i)
@@ -74,21 +80,27 @@ def corrections(launches: Sequence[Ratios], prevailing: float) -> list[dict[Slot
         return [{} for _ in launches]
     slots = sorted({slot for launch in launches for slot in launch.logs})
     curves = np.array([[launch.logs.get(slot, np.nan) for slot in slots] for launch in launches])
-    slopes = (curves[second] - curves[first]) / apart[:, None]
+    between = (curves[second] - curves[first]) / apart[:, None]
     weights = information * _alike(list(settings), [launches[i].point for i in first])
     totals = weights.sum(axis=1, keepdims=True)  # 0: no slope counts for the setting
     weights *= information.sum() / np.where(totals > 0, totals, 1.0)
     by_setting = {
-        point: np.array([_median(column, each) for column in slopes.T])
+        point: np.array([_median(column, each) for column in between.T])
         for point, each in zip(settings, weights, strict=True)
     }
     return [
-        {
-            slot: -float(slope) * (launch.z - prevailing)
-            for slot, slope in zip(slots, by_setting[launch.point], strict=True)
-            if slope and slot in launch.logs
-        }
+        {slot: float(b) for slot, b in zip(slots, by_setting[launch.point], strict=True) if b}
         for launch in launches
+    ]
+
+
+def corrections(
+    launches: Sequence[Ratios], slopes: Sequence[Mapping[Slot, float]], state: float
+) -> list[dict[Slot, float]]:
+    """Return what to add to ln (t / t₀) of each launch for a state, by slot; nothing without a slope."""
+    return [
+        {slot: -b * (launch.z - state) for slot, b in by.items() if slot in launch.logs}
+        for launch, by in zip(launches, slopes, strict=True)
     ]
 
 
@@ -99,7 +111,7 @@ def _alike(settings: Sequence[Point], others: Sequence[Point]) -> Floats:
     return np.asarray(STATES.unlike**differing)
 
 
-def _median(slopes: Floats, weights: Floats) -> float:
+def _median(between: Floats, weights: Floats) -> float:
     """Return the weighted median of slopes and of a slope of zero."""
-    known = ~np.isnan(slopes)
-    return weighted_median(np.append(slopes[known], 0.0), np.append(weights[known], STATES.doubt))
+    known = ~np.isnan(between)
+    return weighted_median(np.append(between[known], 0.0), np.append(weights[known], STATES.doubt))

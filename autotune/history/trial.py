@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from autotune.collectives import COLLECTIVES
+from autotune.history.memory import remembered
 from autotune.space import Point, Space
 
 _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
@@ -22,6 +23,9 @@ interrupted."""
 UNINTERRUPTED_S = "uninterrupted_s"
 """Key of ``Estimate.extra``: seconds for which the cell was measured, without the interruptions, but with the
 calls that synchronise the ranks."""
+SLOWEST_STATE = "slowest_state_s"
+"""Key of ``Estimate.extra``: the time in the state of the machine, among those it was in, in which the
+setting is slowest in relation to the default."""
 _WILD = 100.0  # Largest standard error, as a multiple of the value, with which anything is known.
 
 
@@ -304,9 +308,40 @@ class History:
         evidence = (o for o in self.observations if o.trial.subject in subjects)
         return History(tuple(_of_default(o, space) for o in evidence))
 
+    def of_discovery(self, whole: Space, space: Space) -> "History":
+        """Return the discovery's launches of settings that belong to the space of the search, as its points.
+
+        If launches of the search sweep choices, the result is empty, since a discovery measures one of them.
+
+        Args:
+            whole: The space in which the discovery chose its settings.
+            space: The space of the search.
+        """
+        if any(e.cell.choice for o in self.of(Phase.SEARCH) for e in o.usable):
+            return History()
+        points = ((whole.translated(o.trial.point, space), o) for o in self.of(Phase.DISCOVERY) if o.ok)
+        launches = (
+            replace(o, trial=replace(o.trial, point=p, subject=Subject.SWEEP)) for p, o in points if p
+        )
+        return History(tuple(launches))
+
+    @property
+    def in_slowest_states(self) -> "History":
+        """The observations with the times of the state of the machine in which each setting is slowest."""
+        return History(tuple(map(_in_slowest_state, self.observations)))
+
     def plus(self, observations: Iterable[Observation]) -> "History":
         """Return this history with further observations at its end."""
         return History((*self.observations, *observations))
+
+
+@remembered
+def _in_slowest_state(observation: Observation) -> Observation:
+    if not any(SLOWEST_STATE in e.extra for e in observation.estimates):
+        return observation
+    slowest = ((e, e.extra.get(SLOWEST_STATE, e.median_s) / e.median_s) for e in observation.estimates)
+    estimates = (replace(e, median_s=e.median_s * by, sem_s=e.sem_s * by) for e, by in slowest)
+    return replace(observation, estimates=tuple(estimates))
 
 
 def _of_default(observation: Observation, space: Space) -> Observation:

@@ -48,6 +48,7 @@ class Verifier:
     confirmed: tuple[Point, ...] = ()
     """Settings that are verified even if the search sees them gain nothing, or lose within the noise: a
     discovery confirmed them by launches made at the same moment."""
+    whole: Space | None = None  # The space in which a discovery chose its settings; None: there is none.
 
     def next_trial(self, history: History, in_time: float = math.inf) -> Trial | None:
         """Return the next launch; None if everything is decided, or there is nothing to verify."""
@@ -191,7 +192,8 @@ def _remaining(
 
 @latest
 def _searched(verifier: Verifier, search_history: History) -> Searched:
-    details = (verifier.space, verifier.objectives, verifier.design, verifier.one_row, verifier.confirmed)
+    v = verifier
+    details = (v.space, v.objectives, v.design, v.one_row, v.confirmed, v.whole)
     return Searched(*details, search_history)
 
 

@@ -33,16 +33,18 @@ class Searched:
     design: SequentialDesign  # The design of the test: losses that do not matter, and error rates.
     one_row: Collection[str]  # Collectives for which the stack's files have one row for all sizes.
     confirmed: tuple[Point, ...]  # Settings that are verified even if the search sees them gain nothing.
+    whole: Space | None  # The space in which a discovery chose its settings; None: there is none.
     history: History  # All observations before the verification.
 
     @cached_property
     def known(self) -> Known:
-        """Return the search's evidence on which settings lose."""
-        baseline = self._search_history.of(Phase.BASELINE).observations
-        lucky = optimism(self.space, [*baseline, *self._search_history.sweeps])
-        return Known.of(
-            self.space, baseline, search_noise(self._search_history), self.design, self._candidates, lucky
-        )
+        """Return the search's evidence on which settings lose, with the discovery's launches of settings."""
+        searched = self._search_history
+        baseline = searched.of(Phase.BASELINE).observations
+        lucky = optimism(self.space, [*baseline, *searched.sweeps])
+        discovered = self.history.of_discovery(self.whole or self.space, self.space)
+        settings = candidates(self.objectives, self.space, searched.plus(discovered).in_slowest_states)
+        return Known.of(self.space, baseline, search_noise(searched), self.design, settings, lucky)
 
     @cached_property
     def recommended(self) -> tuple[Recommendation, ...]:

@@ -12,7 +12,6 @@ from autotune.campaign.conclusion import conclude
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.loop import CampaignLoop
 from autotune.campaign.observing import measurement_of
-from autotune.campaign.phases import discovered_points
 from autotune.campaign.same_moment import at_one_moment
 from autotune.campaign.spec import Narrowing, campaign_event, campaign_in
 from autotune.campaign.strategy import Strategy
@@ -151,13 +150,13 @@ def test_the_search_learns_from_the_discoverys_launches_of_settings_that_it_may_
     _, history = whole
     plan = strategy_of(WANTED, SITE).plan(history)
     before = history.of(Phase.BASELINE, Phase.DISCOVERY)
-    taught = discovered_points(before, plan.campaign.whole, plan.space)
+    taught = before.of_discovery(plan.campaign.whole, plan.space)
     assert all(o.trial.point in plan.space for o in taught)
     changed = {name for o in taught for name in plan.space.changes(o.trial.point)}
     assert {"helps", "large"} <= changed
     assert len(taught) < len(before.of(Phase.DISCOVERY))  # others set what the search leaves alone
     assert any(e.cell.choice for o in history.of(Phase.SEARCH) for e in o.usable)
-    assert discovered_points(history, plan.campaign.whole, plan.space) == ()  # algorithms are swept here
+    assert len(history.of_discovery(plan.campaign.whole, plan.space)) == 0  # algorithms are swept here
 
 
 def test_what_there_was_no_time_to_confirm_is_searched_all_the_same(whole):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from autotune.campaign.same_moment import at_one_moment
-from autotune.campaign.states import Ratios, StatePriors, corrections
+from autotune.campaign.states import Ratios, StatePriors, slopes
+from autotune.campaign.states import corrections as corrections_by
 from autotune.history.objectives import envelope
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.space import Point, Space
@@ -55,12 +56,27 @@ def logs(history: History, family: str) -> np.ndarray:
     )
 
 
+def corrections(launches: list[Ratios], state: float) -> list[dict]:
+    return corrections_by(launches, slopes(launches), state)
+
+
 def test_ratios_of_two_states_are_those_of_the_one_that_prevails():
     states = [0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
     seen = at_one_moment(machine(states))
     for family in GAIN:
         assert logs(seen, family).mean(axis=0) == pytest.approx(-np.array(GAIN[family]), abs=0.04)
         assert logs(seen, family).std(axis=0).max() < 0.06  # 0.2 where states are mixed
+
+
+def test_what_is_believed_of_losses_is_read_in_the_state_in_which_a_setting_is_slowest():
+    """ucx gains 0.3 and 0.5 where this state prevails, 0.2 and 1.0 in the other; ob1 the same in both."""
+    states = [0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
+    seen = at_one_moment(machine(states))
+    assert logs(seen.in_slowest_states, "ucx").mean(axis=0) == pytest.approx([-0.2, -0.2, -0.5], abs=0.05)
+    assert logs(seen.in_slowest_states, "ob1").mean(axis=0) == pytest.approx([-0.1, 0.0, 0.0], abs=0.05)
+    # One heat in twenty-four whose default alone was disturbed is no state of the machine.
+    disturbed = at_one_moment(machine([*states, *states[:-1], 3.0]))
+    assert logs(disturbed.in_slowest_states, "ucx").mean(axis=0)[1] > -0.25
 
 
 def test_a_machine_of_one_state_is_left_as_it_is():
@@ -70,7 +86,9 @@ def test_a_machine_of_one_state_is_left_as_it_is():
         Ratios(p, float(rng.normal(0, 0.02)), dict.fromkeys(SLOTS, rng.normal(0, 0.02))) for p in SETTINGS * 9
     ]
     assert corrections(ratios, 0.0) == [{}] * len(ratios)
-    assert logs(at_one_moment(history), "ucx").std(axis=0).max() < 0.06
+    seen = at_one_moment(history)
+    assert logs(seen, "ucx").std(axis=0).max() < 0.06
+    assert seen.in_slowest_states.observations == seen.observations
 
 
 def test_a_setting_whose_launches_jump_corrects_nobody():

@@ -591,6 +591,31 @@ def test_what_fresh_launches_show_of_a_setting_they_show_of_others_like_it(searc
     assert known.after([]) is known
 
 
+@pytest.mark.parametrize("n_discovered", [0, 6])
+def test_the_discoverys_launches_tell_of_losses_too(n_discovered):
+    """The one launch of the search is lucky at 16 B, where six launches of the discovery show a loss."""
+    whole = Space(SPACE.stack, (*SPACE.job, Parameter("other", ("on", "off"), "on")), SPACE.call)
+
+    def seen(number, phase, where, ratios, subject=Subject.SWEEP):
+        cells = [Cell("allreduce", 2, size) for size in SIZES]
+        estimates = (Estimate(c, 1e-6 / r, 1e-9, 50) for c, r in zip(cells, ratios, strict=True))
+        return Observation(Trial(number, phase, where, subject), Status.OK, tuple(estimates))
+
+    lucky, losing = (1.02, *[1.5] * (len(SIZES) - 1)), (0.85, *[1.5] * (len(SIZES) - 1))
+    fast = {"UCX_TLS": "self,posix"}
+    launches = [
+        seen(n, Phase.BASELINE, SPACE.default, [1.0] * len(SIZES), Subject.UNTOUCHED) for n in range(3)
+    ]
+    discovered = [seen(10 + n, Phase.DISCOVERY, whole.complete(fast), losing) for n in range(n_discovered)]
+    discovered.append(seen(20, Phase.DISCOVERY, whole.complete({**fast, "other": "off"}), losing))
+    found = seen(30, Phase.SEARCH, SPACE.complete(fast), lucky)
+    history = History((*launches, *discovered, found))
+    told = replace(verifier(), whole=whole).searched(history)
+    ((_, _, n_launches),) = told.known.rows
+    assert n_launches == n_discovered + 1  # the launch with a value that the search leaves alone is none
+    assert bool(told.known.losses(told._candidates[-1])) == (n_discovered > 0)
+
+
 def test_what_lost_its_chance_in_a_round_gives_way_to_what_promises_more():
     """posix is twice as fast but for a loss at 16 B that is too small to be sure of; the search was lucky."""
 
