@@ -262,15 +262,16 @@ def doubtful(
         min_gain: Least relative gain that another launch must promise.
         history: All observations so far.
     """
-    evidence = verifier.searched(history).known if verifier else None
-    compared = [c for c in candidates(objectives, space, history) if not evidence or not evidence.losses(c)]
+    seen = verifier.searched(history) if verifier else None
+    measured = candidates(objectives, space, history)
+    compared = [c for c in measured if not seen or not seen.prevailing.losses(c)]
     if compared and (default := untouched(objectives, space, history)):
         compared.append(default)  # the default may be best too, but launches of the baseline measure it
     if len(compared) < 2:
         return ()
     costs = [loss(objectives, c) / len(objectives) for c in compared]
     beliefs = posterior(space, [c.point for c in compared], costs, [c.launches for c in compared])
-    chances = [evidence.chance(c.point) if evidence else 1.0 for c in compared]
+    chances = [seen.known.chance(c.point) if seen else 1.0 for c in compared]
     worth = zip(beliefs.worth_of_another() * chances, compared, strict=True)
     min_gain = max(_WORTH_A_LAUNCH, min_gain)
     open_settings = [

@@ -38,13 +38,16 @@ class Searched:
 
     @cached_property
     def known(self) -> Known:
-        """Return the search's evidence on which settings lose, with the discovery's launches of settings."""
-        searched = self._search_history
-        baseline = searched.of(Phase.BASELINE).observations
-        lucky = optimism(self.space, [*baseline, *searched.sweeps])
-        discovered = self.history.of_discovery(self.whole or self.space, self.space)
-        settings = candidates(self.objectives, self.space, searched.plus(discovered).in_slowest_states)
-        return Known.of(self.space, baseline, search_noise(searched), self.design, settings, lucky)
+        """Return the evidence on losses, in the state of the machine in which each setting is slowest.
+
+        A setting that loses in a state which the machine was in will lose again: other settings come first.
+        """
+        return self._evidence(self._of_settings.in_slowest_states)
+
+    @cached_property
+    def prevailing(self) -> Known:
+        """Return the evidence on losses in the prevailing state; what surely loses there is not verified."""
+        return self._evidence(self._of_settings)
 
     @cached_property
     def recommended(self) -> tuple[Recommendation, ...]:
@@ -53,7 +56,7 @@ class Searched:
         If no setting is left, the result is the defaults. The result is empty before any setting was measured
         completely.
         """
-        evidence, measured = self.known, self._candidates
+        evidence, measured = self.prevailing, self._candidates
         admitted = [c for c in measured if not evidence.losses(c)]
         safe = [c for c in admitted if not evidence.seen_slower(c)]
         added = {*self.confirmed, *self._safest}
@@ -90,6 +93,17 @@ class Searched:
     @cached_property
     def _search_history(self) -> History:
         return self.history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+
+    @property
+    def _of_settings(self) -> History:
+        """The launches of settings before the verification, with those of the discovery."""
+        return self._search_history.plus(self.history.of_discovery(self.whole or self.space, self.space))
+
+    def _evidence(self, launches: History) -> Known:
+        searched, settings = self._search_history, candidates(self.objectives, self.space, launches)
+        baseline = searched.of(Phase.BASELINE).observations
+        lucky = optimism(self.space, [*baseline, *searched.sweeps])
+        return Known.of(self.space, baseline, search_noise(searched), self.design, settings, lucky)
 
     @cached_property
     def _candidates(self) -> Sequence[Candidate]:

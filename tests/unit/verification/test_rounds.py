@@ -611,9 +611,9 @@ def test_the_discoverys_launches_tell_of_losses_too(n_discovered):
     found = seen(30, Phase.SEARCH, SPACE.complete(fast), lucky)
     history = History((*launches, *discovered, found))
     told = replace(verifier(), whole=whole).searched(history)
-    ((_, _, n_launches),) = told.known.rows
+    ((_, _, n_launches),) = told.prevailing.rows
     assert n_launches == n_discovered + 1  # the launch with a value that the search leaves alone is none
-    assert bool(told.known.losses(told._candidates[-1])) == (n_discovered > 0)
+    assert bool(told.prevailing.losses(told._candidates[-1])) == (n_discovered > 0)
 
 
 def test_what_lost_its_chance_in_a_round_gives_way_to_what_promises_more():
