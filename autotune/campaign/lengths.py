@@ -4,7 +4,7 @@ The launches of a *heat* are alive at once and measure in turns; one of them is 
 own defaults. The best length follows from ``measure.two_stage``. There a launch's estimate is the ratio of
 its time to that of the untouched launch of the same heat, in one cell (collective, communicator size, message
 size and per-call choice). A group has the launches of one setting in several heats, in one cell. All cells of
-a launch share its time, so the variances of the cells are averaged.
+a launch share its time, so the length is that of the usual cell.
 """
 
 import math

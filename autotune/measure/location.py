@@ -231,3 +231,23 @@ def weighted_median(values: FloatArray, weights: NDArray[np.float64 | np.int_]) 
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(below, below[-1] / 2)])
+
+
+def usual_variance(squares: NDArray[np.float64], freedom: NDArray[np.int_]) -> float:
+    """Return the variance that is usual among k groups, such as the launches of each of k settings.
+
+    It is the pooled variance, but at most the median over the groups, so that a single group whose values
+    differ very much does not raise it. The median weights each group by its degrees of freedom ν, and
+    estimates the variance of a group as SS / median(χ²_ν). Without repeated values the result is 0.
+
+    Args:
+        squares: Sums of squared deviations of each group's values from their mean, shape ``(k,)``.
+        freedom: Degrees of freedom of each sum of squares, shape ``(k,)``.
+    """
+    from scipy.stats import chi2
+
+    if not freedom.sum():
+        return 0.0
+    squares, freedom = squares[freedom > 0], freedom[freedom > 0]
+    shown = squares / chi2.ppf(0.5, freedom)
+    return float(min(squares.sum() / freedom.sum(), weighted_median(shown, freedom)))

@@ -17,6 +17,11 @@ References:
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, median
+
+import numpy as np
+
+from autotune.measure.location import usual_variance
 
 FREEDOM = 5
 """Least number of degrees of freedom with which the variance between launches is used.
@@ -44,36 +49,40 @@ class Components:
 
 
 def components(groups: Iterable[Sequence[Launched]]) -> Components | None:
-    """Return the components of variance of groups of launches by the method of moments.
+    """Return the components of variance of launches in the usual group.
 
-    All launches of a group estimate the same quantity. σ_b² is the variance of their estimates minus the mean
-    square of their standard errors, at least 0. Launches without a known error or time are left out.
+    All launches of a group estimate the same quantity. Groups differ in precision by orders of magnitude,
+    and some launches report an error that is much too large, since something changed while they measured.
+    So the estimates of each group are expressed in units of its median standard error. Their usual variance
+    λ (see ``usual_variance``) is 1 + σ_b² t / σ_w² for launches that measure for a time t, and σ_w² is the
+    median over all launches. Launches without a known error or time are left out.
 
     Returns:
         The components; None if no group has two usable launches.
     """
-    between_squares = within_squares = freedom = 0.0
+    squares: list[float] = []
+    freedom: list[int] = []
     within_s: list[float] = []
+    measured_s: list[float] = []
     for group in groups:
         usable = [
             launch
             for launch in group
-            if launch.measured_s > 0 and math.isfinite(launch.log_value + launch.error)
+            if launch.measured_s > 0 and launch.error > 0 and math.isfinite(launch.log_value + launch.error)
         ]
         if len(usable) < 2:
             continue
-        mean = math.fsum(launch.log_value for launch in usable) / len(usable)
-        between_squares += math.fsum((launch.log_value - mean) ** 2 for launch in usable)
-        within_squares += (len(usable) - 1) * math.fsum(launch.error**2 for launch in usable) / len(usable)
-        freedom += len(usable) - 1
+        error = median(launch.error for launch in usable)
+        mean = fmean(launch.log_value for launch in usable)
+        squares.append(math.fsum(((launch.log_value - mean) / error) ** 2 for launch in usable))
+        freedom.append(len(usable) - 1)
         within_s += [launch.error**2 * launch.measured_s for launch in usable]
-    if not within_s:
+        measured_s += [launch.measured_s for launch in usable]
+    if not squares:
         return None
-    return Components(
-        max(0.0, between_squares - within_squares) / freedom,
-        math.fsum(within_s) / len(within_s),
-        int(freedom),
-    )
+    excess = max(0.0, usual_variance(np.array(squares), np.array(freedom)) - 1.0)
+    usual_within_s = median(within_s)
+    return Components(excess * usual_within_s / median(measured_s), usual_within_s, sum(freedom))
 
 
 def best_length_s(fixed_s: float, variance: Components) -> float:

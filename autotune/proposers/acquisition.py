@@ -22,11 +22,12 @@ from autotune.campaign.ports import Problem
 from autotune.history.objectives import Envelope, Slot, by_setting, job_setting
 from autotune.history.trial import Observation, Subject
 from autotune.measure.launch_spread import LAUNCH_SPREAD
+from autotune.measure.location import usual_variance
 from autotune.proposers.curve_model import CurveModel, Curves, Prediction
 from autotune.recommend.front import curve_of
 from autotune.recommend.posterior import expected_improvement
 from autotune.recommend.priors import Floats
-from autotune.recommend.repeats import optimism, usual_variance
+from autotune.recommend.repeats import optimism
 from autotune.space import Point, Space
 
 

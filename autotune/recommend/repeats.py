@@ -22,7 +22,7 @@ from autotune.history.memory import remembered
 from autotune.history.objectives import Slot, alternatives, slot_of
 from autotune.history.trial import Cell, Observation, Subject
 from autotune.measure.launch_spread import LAUNCH_SPREAD
-from autotune.measure.location import weighted_median
+from autotune.measure.location import usual_variance
 from autotune.space import Point, Space
 
 FREEDOM = 4
@@ -63,26 +63,6 @@ class LaunchNoise:
     def freedom(self) -> int:
         """Return the degrees of freedom of the estimate, ν₀ + ν."""
         return FREEDOM + self.repeats
-
-
-def usual_variance(squares: NDArray[np.float64], freedom: NDArray[np.int_]) -> float:
-    """Return the variance of a launch that is usual among k settings; 0 if no setting was repeated.
-
-    It is the pooled variance, but at most the median over the settings, so that a single setting whose
-    launches differ very much does not raise it. The median weights each setting by its degrees of freedom ν,
-    and estimates the variance of a setting as SS / median(χ²_ν).
-
-    Args:
-        squares: Sums of squared deviations of each setting's launches from their mean, shape ``(k,)``.
-        freedom: Degrees of freedom of each sum of squares, shape ``(k,)``.
-    """
-    from scipy.stats import chi2
-
-    if not freedom.sum():
-        return 0.0
-    squares, freedom = squares[freedom > 0], freedom[freedom > 0]
-    shown = squares / chi2.ppf(0.5, freedom)
-    return float(min(squares.sum() / freedom.sum(), weighted_median(shown, freedom)))
 
 
 def launch_noise(observations: Iterable[Observation]) -> LaunchNoise:

@@ -24,6 +24,25 @@ def test_planted_components_are_found():
     assert found.freedom == 40 * 19
 
 
+def test_a_few_launches_whose_errors_are_much_too_large_do_not_hide_how_launches_differ():
+    """Where something changed while a launch measured, its reported error is as large as its time."""
+    rng = np.random.default_rng(4)
+    groups = [launches(rng, 5, 4e-4, 1e-4, 0.5, centre=group) for group in range(40)]
+    for group in groups[::4]:
+        group[0] = Launched(group[0].log_value, 1.0, 0.5)
+    found = components(groups)
+    assert found.between == pytest.approx(4e-4, rel=0.25)
+    assert found.within_s == pytest.approx(1e-4)
+
+
+def test_the_usual_cell_decides_and_not_the_noisiest():
+    rng = np.random.default_rng(5)
+    usual = [launches(rng, 5, 4e-4, 1e-4, 0.5) for _ in range(36)]
+    noisy = [launches(rng, 5, 0.0, 1.0, 0.5) for _ in range(4)]
+    lengths = [best_length_s(0.5, components(groups)) for groups in (usual, [*usual, *noisy])]
+    assert lengths[1] == pytest.approx(lengths[0], rel=0.25)
+
+
 def test_what_launches_err_by_themselves_is_no_difference_between_them():
     rng = np.random.default_rng(2)
     found = components([launches(rng, 20, 0.0, 1e-4, 0.5) for _ in range(40)])

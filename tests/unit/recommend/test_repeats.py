@@ -9,13 +9,13 @@ import pytest
 from autotune.history.objectives import envelope
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
 from autotune.measure.launch_spread import LAUNCH_SPREAD
+from autotune.measure.location import usual_variance
 from autotune.recommend.repeats import (
     LaunchNoise,
     launch_noise,
     optimism,
     repeated,
     two_that_differ,
-    usual_variance,
 )
 from autotune.space import Level, Parameter, Point, Space
 
