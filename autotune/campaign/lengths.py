@@ -4,7 +4,7 @@ The launches of a *heat* are alive at once and measure in turns; one of them is 
 own defaults. The best length follows from ``measure.two_stage``. There a launch's estimate is the ratio of
 its time to that of the untouched launch of the same heat, in one cell (collective, communicator size, message
 size and per-call choice). A group has the launches of one setting in several heats, in one cell. All cells of
-a launch share its time, so the length is that of the usual cell.
+a launch share its time, so the variances of the cells are averaged.
 """
 
 import math
@@ -16,7 +16,7 @@ from statistics import median
 from autotune.campaign.apart import why_apart
 from autotune.history.memory import latest
 from autotune.history.trial import TIMED, Cell, Estimate, History, Observation, Phase, Subject, Trial
-from autotune.measure.two_stage import FREEDOM, Launched, best_length_s, components
+from autotune.measure.two_stage import FREEDOM, Launched, averaged, best_length_s, components
 from autotune.scenario import Scenario
 
 
@@ -41,7 +41,7 @@ def with_length(trials: tuple[Trial, ...], history: History, scenario: Scenario)
 @latest
 def _best_s(history: History) -> float:
     """Return the best length of a launch in seconds, by all heats made so far; NaN after too few heats."""
-    groups: dict[Hashable, list[Launched]] = defaultdict(list)
+    cells: dict[Cell, dict[Hashable, list[Launched]]] = defaultdict(lambda: defaultdict(list))
     fixed_s: list[float] = []
     for launches in _heats(history):
         untouched = [o for o in launches if o.trial.subject is Subject.UNTOUCHED]
@@ -55,12 +55,12 @@ def _best_s(history: History) -> float:
             setting = (o.trial.subject, o.trial.point, o.trial.rules)
             for e in o.usable:
                 if reference := default.get(Cell(e.cell.collective, e.cell.comm_size, e.cell.message_bytes)):
-                    groups[setting, e.cell].append(_ratio(e, reference, o.extra[TIMED]))
-    variances = components(groups.values())
+                    cells[e.cell][setting].append(_ratio(e, reference, o.extra[TIMED]))
+    repeated = [found for groups in cells.values() if (found := components(groups.values())) is not None]
     independent = len(_heats(history)) - 1  # cells of a launch deviate together, so count heats
-    if variances is None or min(variances.freedom, independent) < FREEDOM:
+    if not repeated or min(sum(cell.freedom for cell in repeated), independent) < FREEDOM:
         return math.nan
-    return best_length_s(median(fixed_s), variances)
+    return best_length_s(median(fixed_s), averaged(repeated))
 
 
 def _heats(history: History) -> list[list[Observation]]:

@@ -49,13 +49,13 @@ class Components:
 
 
 def components(groups: Iterable[Sequence[Launched]]) -> Components | None:
-    """Return the components of variance of launches in the usual group.
+    """Return the components of variance of groups of launches.
 
-    All launches of a group estimate the same quantity. Groups differ in precision by orders of magnitude,
-    and some launches report an error that is much too large, since something changed while they measured.
-    So the estimates of each group are expressed in units of its median standard error. Their usual variance
-    λ (see ``usual_variance``) is 1 + σ_b² t / σ_w² for launches that measure for a time t, and σ_w² is the
-    median over all launches. Launches without a known error or time are left out.
+    All launches of a group estimate the same quantity. Some launches report an error that is much too large,
+    since something changed while they measured. So the estimates of each group are expressed in units of its
+    median standard error. Their usual variance λ (see ``usual_variance``) is 1 + σ_b² t / σ_w² for launches
+    that measure for a time t, and σ_w² is the median over all launches. Launches without a known error or
+    time are left out.
 
     Returns:
         The components; None if no group has two usable launches.
@@ -83,6 +83,15 @@ def components(groups: Iterable[Sequence[Launched]]) -> Components | None:
     excess = max(0.0, usual_variance(np.array(squares), np.array(freedom)) - 1.0)
     usual_within_s = median(within_s)
     return Components(excess * usual_within_s / median(measured_s), usual_within_s, sum(freedom))
+
+
+def averaged(cells: Sequence[Components]) -> Components:
+    """Return the components of the mean variance of cells that are measured by the same launches."""
+    return Components(
+        fmean(cell.between for cell in cells),
+        fmean(cell.within_s for cell in cells),
+        sum(cell.freedom for cell in cells),
+    )
 
 
 def best_length_s(fixed_s: float, variance: Components) -> float:

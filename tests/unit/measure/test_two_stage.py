@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from autotune.measure.two_stage import FREEDOM, Components, Launched, best_length_s, components
+from autotune.measure.two_stage import FREEDOM, Components, Launched, averaged, best_length_s, components
 
 
 def launches(rng, n, between, within_s, measured_s, centre=0.0):
@@ -35,12 +35,13 @@ def test_a_few_launches_whose_errors_are_much_too_large_do_not_hide_how_launches
     assert found.within_s == pytest.approx(1e-4)
 
 
-def test_the_usual_cell_decides_and_not_the_noisiest():
-    rng = np.random.default_rng(5)
-    usual = [launches(rng, 5, 4e-4, 1e-4, 0.5) for _ in range(36)]
-    noisy = [launches(rng, 5, 0.0, 1.0, 0.5) for _ in range(4)]
-    lengths = [best_length_s(0.5, components(groups)) for groups in (usual, [*usual, *noisy])]
-    assert lengths[1] == pytest.approx(lengths[0], rel=0.25)
+def test_cells_of_a_launch_count_by_their_variances():
+    """The cell with the largest variance, which most launches would be made for, nearly decides."""
+    precise, noisy = Components(1e-6, 1e-8, 9), Components(1e-3, 1e-3, 6)
+    both = averaged([precise, noisy])
+    assert both.freedom == 15
+    assert best_length_s(1.0, precise) == pytest.approx(0.1)
+    assert best_length_s(1.0, both) == pytest.approx(best_length_s(1.0, noisy), rel=0.01)
 
 
 def test_what_launches_err_by_themselves_is_no_difference_between_them():
