@@ -200,7 +200,7 @@ def _carried(path: PurePath, content: str, kind: str) -> Iterator[Finding]:
         effect = f"lines end in a carriage return, which {_CARRIED[kind]}"
         if first := re.match(r"#!.*?(\s-\S+)?\r\n", content):
             effect += f", and the {'option' if first[1] else 'interpreter'} in the first line is not found"
-        yield Finding(path, line, effect, "write Unix line ends (dos2unix)")
+        yield Finding(path, line, "MPI206", effect, "write Unix line ends (dos2unix)")
 
 
 def unjudged(files: Mapping[PurePath, str]) -> Iterator[tuple[PurePath, int, str]]:
