@@ -66,6 +66,7 @@ def test_the_wheel_holds_what_is_read_at_run_time(installed):
         "autotune/probe/kernel.c",
         "autotune/probe/recorder/recorder.c",
         "autotune/probe/recorder/counting.h",
+        "autotune/lint/codes.toml",
         "hydra_plugins/autotune/slurm.py",
         "autotune_formats/ucc.py",
     ):

@@ -271,7 +271,7 @@ def test_lint_prints_file_line_and_remedy_and_leaves_folders_out(tmp_path, capsy
     folder.mkdir()
     assert main(["lint", str(bad), str(folder)]) == 1
     said = capsys.readouterr()
-    assert f"{bad}:1: quotes become part of the value" in said.out
+    assert f"{bad}:1: MPI205 quotes become part of the value" in said.out
     assert "without quotes" in said.out
     assert "1 finding in 1 file(s) for openmpi5" in said.out
     assert said.err == f"left out: {folder} is a folder\n"
