@@ -44,7 +44,7 @@ _WORDS = (
 class _Types:
     """Turns types of dataclasses into schemas, with what is known of each key."""
 
-    blank: str = ""  # Pattern of a text that may stand in place of any value; empty: there is none.
+    blank: str = ""  # Pattern of a text that may replace any value; empty: there is none.
     choices: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
     ranges: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
     said: Mapping[str, str] = dataclasses.field(default_factory=dict)
