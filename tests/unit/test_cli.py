@@ -23,7 +23,7 @@ from tests.program import autotune
         (["conf=allreduce_local", "budget="], "budget=: there is none\n  allowed: cluster"),
         (
             ["conf=allreduce_local", "hydra/launcher=sim"],
-            "hydra/launcher=sim: there is none\n  did you mean 'simulated'",
+            "hydra/launcher=sim: there is none\n  allowed: auto, command",
         ),
         (
             ["conf=allreduce_local", "hydra/launcher=slrum"],
