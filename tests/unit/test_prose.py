@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 
+import autotune
 from autotune.lint.codes import GROUPS
 from tests.prose import WORDS, findings, prose_of_markdown, prose_of_python, prose_of_template
 from tests.unit.test_docs import DOCS, ROOT
@@ -72,6 +73,8 @@ def test_a_recipe_is_python_and_names_every_dependency(name):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = [re.match(r"[\w-]+", one)[0].lower() for one in project["dependencies"]]
     assert [one for one in names if one not in text.lower()] == []
+    said = re.findall(r"(?m)^version = '(.+)'", text)
+    assert set(said) <= {autotune.__version__}
 
 
 def test_the_book_has_at_most_25000_words_beside_its_sources_and_the_codes_of_lint():

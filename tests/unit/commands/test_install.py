@@ -88,8 +88,9 @@ def test_what_was_only_ours_goes_away(home, capsys):
         assert main(["install", "--remove"]) == 0
         assert tree(home.parent) == {}
     capsys.readouterr()
-    assert main(["install", "--remove"]) == 2
-    assert "holds nothing of autotune's" in capsys.readouterr().err
+    for words in (["install", "--remove"], ["uninstall"]):
+        assert main(words) == ExitCode.MISTAKE
+        assert "holds nothing of autotune's\n  nothing was changed" in capsys.readouterr().err
 
 
 def test_rules_of_han_come_with_the_parameters_that_point_to_them_and_go_with_them(home, monkeypatch):
