@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from autotune import __version__
 from autotune.lint.codes import CODES, Code
 from autotune.lint.finding import Finding
-from autotune.views.documents import fields_of, json_text
+from autotune.views.documents import answer_text, fields_of, json_text
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = PurePath("/")
@@ -79,7 +79,7 @@ def _json(report: Report) -> str:
         "notes_not_shown": report.n_hidden,
         "not_judged": [{"file": str(one.file)} | fields_of(one, "line", "why") for one in report.unjudged],
     }
-    return json_text(document)
+    return answer_text("lint", document)
 
 
 def _github(report: Report) -> str:

@@ -12,7 +12,7 @@ from autotune.structure import plain
 SCHEMAS = {
     **dict.fromkeys(("status", "status-site", "verify", "verify-app", "report-worth"), 1),
     **dict.fromkeys(("compare", "compare-logs", "compare-guidelines", "compare-winners"), 1),
-    **dict.fromkeys(("doctor", "doctor-knobs", "lint-explain", "plan"), 1),
+    **dict.fromkeys(("doctor", "doctor-knobs", "lint", "lint-explain", "plan"), 1),
     **dict.fromkeys(("screen", "screen-surface", "screen-design", "model"), 1),
     **dict.fromkeys(("record", "run", "diagnose"), 1),
     **dict.fromkeys(("guard-check", "guard-history", "guard-bisect"), 1),

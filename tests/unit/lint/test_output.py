@@ -16,6 +16,7 @@ from autotune.lint.codes import CODES
 from autotune.lint.finding import Finding
 from autotune.lint.output import FORMATS, Report, Unjudged
 from autotune.lint.verbs import lint as verb
+from tests.schemas import answer
 
 DATA = Path(__file__).parents[2] / "data"
 SCHEMA = json.loads((DATA / "sarif" / "sarif-schema-2.1.0.json").read_text("utf-8"))
@@ -67,7 +68,7 @@ def test_text_has_the_code_behind_the_line():
 
 
 def test_json_has_everything_of_a_finding():
-    document = json.loads(FORMATS["json"](REPORT))
+    document = answer(FORMATS["json"](REPORT))
     assert document["findings"][1] == {
         "file": f"{HERE}/a b,c:d%.sh",
         "line": 7,
