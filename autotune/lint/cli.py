@@ -15,6 +15,18 @@ _SIZES = "8,64,512,4k,32k,256k,1m"
 verbs = typer.Typer()
 
 
+def _formats() -> list[str]:
+    from autotune.lint.output import FORMATS
+
+    return [*FORMATS]
+
+
+def _stacks() -> list[str]:
+    from autotune.lint.finding import STACKS
+
+    return [*STACKS]
+
+
 @verbs.command()
 def doctor(
     as_json: Json = False,
@@ -57,7 +69,10 @@ def lint(
         list[Path],
         typer.Argument(metavar="FILE", help="MCA, rules, tune, ucx.conf files, scripts; - is stdin"),
     ],
-    mpi: Annotated[str, typer.Option(help="openmpi4, openmpi5 or openmpi6; else what a script loads")] = "",
+    mpi: Annotated[
+        str,
+        typer.Option(help="openmpi4, openmpi5 or openmpi6; else what a script loads", autocompletion=_stacks),
+    ] = "",
     nodes: Annotated[
         int | None,
         typer.Option(min=1, help="of the jobs that use the files; else as the files say, or several"),
@@ -81,7 +96,10 @@ def lint(
     ppn: Annotated[
         int | None, typer.Option(min=1, help="with --explain: ranks of a node; else all are on one")
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="text, json, sarif or github [text]")] = "",
+    form: Annotated[
+        str,
+        typer.Option("--format", help="text, json, sarif or github [text]", autocompletion=_formats),
+    ] = "",
     select: Annotated[
         list[str] | None, typer.Option(help="only these codes, or what begins so: MPI1,MPI301; several")
     ] = None,

@@ -87,6 +87,8 @@ def asked(shell, line, place):
         ("autotune help gua", {"guard"}, set()),
         ("autotune export --cho", {"--choice"}, set()),
         ("autotune export --choice ov", {"overall"}, set()),
+        ("autotune lint --format s", {"sarif"}, {"json"}),
+        ("autotune lint --mpi ", {"openmpi4", "openmpi5", "openmpi6"}, set()),
         ("autotune conf=allreduce_l", {"allreduce_local"}, {"allreduce_8node"}),
         ("autotune plan conf=allreduce_local proposer=ra", {"random"}, {"grid"}),
         ("autotune plan conf=allreduce_local hydra/launcher=", {"simulated", "mpirun"}, {"basic"}),
