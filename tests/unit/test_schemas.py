@@ -33,6 +33,9 @@ EDITORS = {
 }
 """Schemas of files that users write → files that we ship."""
 
+INSIDE = ["probe.hybrid", "launchers._health"]
+"""Programs whose one line of JSON is read by the process of ours that launched them, and not by users."""
+
 
 def test_every_document_has_a_schema_of_its_version():
     assert {path.name.removesuffix(".schema.json") for path in FOLDER.iterdir()} == {*SCHEMAS, *EDITORS}
@@ -53,7 +56,7 @@ def test_what_is_printed_for_programs_goes_through_one_function():
             if called.endswith("stdout.write") and ("json_text(" in text or "json.dumps(" in text):
                 raw.append(module.name)
         named |= {word for word in ("verify", "verify-app") if f'write_result("{word}"' in module.text}
-    assert (named, raw) == ({*SCHEMAS}, [])
+    assert (named, raw) == ({*SCHEMAS}, INSIDE)
 
 
 @pytest.fixture
