@@ -38,14 +38,13 @@ from autotune.campaign.interruption import check, heeded
 from autotune.campaign.withheld import with_secrets
 from autotune.commands.companions import command_lines, filled
 from autotune.commands.composing import (
-    LAUNCHERS,
     CheckedLoader,
     Files,
     check_launcher,
     check_resolvers,
     check_started,
 )
-from autotune.commands.keys import groups, keys_of, launchers, quoted
+from autotune.commands.keys import LAUNCHERS, groups, keys_of, launchers, quoted
 from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError, allowed
 from autotune.exporters import exporter
 from autotune.history.folder import FILE

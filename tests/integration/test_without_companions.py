@@ -60,7 +60,7 @@ def python(source: Path, *words: str, code: int = 0) -> str:
 
 def listed(shown: str) -> list[str]:
     """Return the verbs that ``--help`` lists."""
-    return re.findall(r"^  (\w+)  +\w", shown.partition("Commands:\n")[2], re.MULTILINE)
+    return re.findall(r"^  (\w+)  +\w", shown.partition("\nTune:\n")[2], re.MULTILINE)
 
 
 @pytest.mark.parametrize("companion", ["doe", "guard"])
