@@ -60,6 +60,20 @@ def printable(text: str) -> str:
     return _SUSPECT.sub(_by_number, text)
 
 
+def ending(text: str, limit: int) -> str:
+    """Return the end of what a program printed, on one line: ``limit`` characters at most, and whole words.
+
+    Escape sequences and control characters are left out; ``…`` stands for what was cut.
+    """
+    line = " ".join(_CONTROLS.sub("", text).split())
+    if len(line) <= limit:
+        return line
+    last = line[-limit:]
+    whole = line[-limit - 1] == " " or " " not in last
+    return f"…{last if whole else last.partition(' ')[2]}"
+
+
+_CONTROLS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _SUSPECT = re.compile(r"\r(?!\n)|[^\r\n\t -~]")
 
 

@@ -157,14 +157,14 @@ def named_space(scenario: Scenario) -> Space:
     Raises:
         SpaceError: the space cannot be read.
     """
-    name = scenario.discover.space if scenario.space == DISCOVER else scenario.space
+    name, *others = (scenario.discover.space,) if scenario.space == DISCOVER else (scenario.space, DISCOVER)
     measured = job_facts(scenario.cluster.nodes, scenario.collective)
 
     def missing(parameter: Parameter, value: Value | None) -> str:
         needs = [t for t in parameter.requires if t.startswith(_MEASURED) and t not in measured]
         return f"needs {', '.join(needs)}" if needs and value is None else ""
 
-    space = load_space(space_text(name), name).without(missing)
+    space = load_space(space_text(name, *others), name).without(missing)
     return replace(space, parameters=tuple(map(_without_measured, space.parameters)))
 
 

@@ -6,8 +6,10 @@ import os
 import re
 import sys
 from contextlib import suppress
+from difflib import get_close_matches
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -79,7 +81,8 @@ def _run(words: list[str]) -> int:
         usage = getattr(exc, "format_message", None)
         if usage is None:
             raise
-        _say(f"{usage()}\n  see: autotune --help")
+        complaint = " ".join(usage().split()).replace(": Value error, ", ": ")  # the words are pydantic's
+        _say(f"{complaint}\n  {_meant(complaint)}see: {_help_of(getattr(exc, 'ctx', None))}")
         return ExitCode.MISTAKE
     return code if isinstance(code, int) else ExitCode.WELL
 
@@ -88,6 +91,21 @@ def _say(message: str) -> None:
     """Print the message that ends the program; if it cannot be printed, the exit code remains."""
     with suppress(OSError):
         sys.stderr.write(f"autotune: {message}\n")
+
+
+def _meant(complaint: str) -> str:
+    """Return a question about the most similar of the values that a message of Click's lists."""
+    match = re.search(r"'([^']*)' is not one of (.*)", complaint)
+    close = get_close_matches(match[1], re.findall(r"'([^']*)'", match[2]), 1) if match else []
+    return f"did you mean {close[0]!r}? " if close else ""
+
+
+def _help_of(context: Any) -> str:
+    """Return the command that shows the help of the verb whose command line Click has refused."""
+    verbs: list[str] = []
+    while context is not None and context.parent is not None:
+        verbs, context = [context.info_name, *verbs], context.parent
+    return " ".join(["autotune", *verbs, "--help"])
 
 
 def _close_output() -> None:

@@ -7,7 +7,7 @@ stays fast.
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -18,8 +18,12 @@ from autotune.errors import ExitCode, UserError
 
 _EPILOG = f"""Run a campaign: autotune conf=allreduce_local [KEY=VALUE]…, which is the verb tune.
 
+Words that the shell completes: eval "$(autotune completion bash)", zsh or fish.
+
 Exit codes: {" · ".join(f"{code:d} {code.meaning}" for code in ExitCode)}."""
 
+
+_PROGRAM = "autotune"
 
 _RENAMED = {
     "watch": ("status", {}, "--watch"),
@@ -38,16 +42,20 @@ names of options that were renamed (an empty name: the option is dropped), and t
 work of the old verb."""
 
 
-_ORDER = (
-    *("tune", "plan", "measure", "calibrate"),
-    *("status", "history", "report", "compare", "export", "verify", "install"),
-    *("doctor", "lint", "import", "screen", "model", "record", "run", "diagnose"),
-)
-"""The order in which verbs are listed. Verbs that companions declare are missing without these companions."""
+_SECTIONS = {
+    "Tune": ("tune", "plan", "measure", "calibrate", "status", "history", "report"),
+    "Apply": ("export", "verify", "install"),
+    "Check": ("doctor", "lint", "guard"),
+    "My application": ("record", "diagnose", "run"),
+    "Tables": ("compare", "import", "screen", "model"),
+}
+"""Maps the sections of ``--help`` to their verbs, in the order in which they are listed. Verbs that
+companions declare are missing without these companions."""
+_ORDER = tuple(verb for verbs in _SECTIONS.values() for verb in verbs)
 
 
-def _renamed(words: list[str]) -> list[str]:
-    """Return a command line in the words of this version, and print the present name of its verb."""
+def _renamed(words: list[str], silent: bool = False) -> list[str]:
+    """Return a command line in the words of this version; print its verb's new name unless ``silent``."""
     if not words or words[0] not in _RENAMED:
         return words
     verb, options, option = _RENAMED[words[0]]
@@ -55,21 +63,39 @@ def _renamed(words: list[str]) -> list[str]:
     others = [
         word.replace(name, options[name], 1).lstrip("=") if name in options else word for name, word in names
     ]
-    if not {"-h", "--help"} & set(words):
+    if not silent and not {"-h", "--help"} & set(words):
         sys.stderr.write(f"{words[0]}: say {verb} {option}\n")
     return [verb, *filter(None, others), *([] if option in options.values() else [option])]
 
 
 class _Verbs(TyperGroup):
-    """Holds the verbs of the program; ``tune`` is assumed if the command line begins with ``KEY=VALUE``."""
+    """Holds the verbs of the program; ``tune`` is assumed if the command line begins with ``KEY=VALUE``.
+
+    ``help VERB`` means ``VERB --help``. If ``ctx.resilient_parsing`` is set, a shell asks how the command
+    line may go on: then nothing is printed, and bash has made a word of its own of each ``=``.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert the verb ``tune`` if the first word is a key, or an option of Hydra's."""
-        is_program_option = args[:1] in (["--version"], ["--help"], ["-h"]) and not any(
-            "=" in word for word in args
+        if args[:1] == ["help"]:
+            args = [*args[1:], *([] if ctx.resilient_parsing else ["--help"])]
+        options = {option for parameter in self.get_params(ctx) for option in parameter.opts}
+        is_program_option = bool(options & {*args[:1]}) and not any("=" in word for word in args)
+        if is_program_option and args[0].endswith("-completion"):
+            ctx.info_name = _PROGRAM  # the shell completes this command, not python -m autotune
+        campaign = (
+            bool(args) and not is_program_option and (args[0].startswith(("-", "+", "~")) or "=" in args[0])
         )
-        campaign = bool(args) and not is_program_option and (args[0][0] in "-+~" or "=" in args[0])
-        return super().parse_args(ctx, ["tune", *args] if campaign else _renamed(args))
+        if ctx.resilient_parsing and args:
+            campaign |= args[0] not in (*self.list_commands(ctx), *_RENAMED)
+        return super().parse_args(ctx, ["tune", *args] if campaign else _renamed(args, ctx.resilient_parsing))
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the verbs, and the keys of a scenario with which the verb ``tune`` may be left out."""
+        tune = self.get_command(ctx, "tune")
+        words = [parameter for parameter in tune.params if parameter.name == "words"] if tune else []
+        keys = [item for parameter in words for item in parameter.shell_complete(ctx, incomplete)]
+        return [*super().shell_complete(ctx, incomplete), *keys]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the verb that the first word names.
@@ -78,7 +104,7 @@ class _Verbs(TyperGroup):
             UserError: there is no such verb. The hint suggests the scenario or verb that was probably meant.
         """
         word = args[0]
-        if self.get_command(ctx, word) is None and not word.startswith("-"):
+        if self.get_command(ctx, word) is None and not word.startswith("-") and not ctx.resilient_parsing:
             from autotune.commands.keys import groups
 
             scenarios = [f"conf={name}" for name in groups()["conf"]]
@@ -95,15 +121,19 @@ class _Verbs(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write every verb with its whole summary, which Click would cut off."""
-        verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, " ".join((verb.help or "").split())) for name, verb in verbs if verb is not None]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """Write every verb with its whole summary, which Click would cut off, in sections."""
+        verbs = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        shown = {name: verb for name, verb in verbs.items() if verb is not None and not verb.hidden}
+        others = tuple(name for name in shown if name not in _ORDER)
+        for title, names in {**_SECTIONS, "More": others}.items():
+            rows = [(name, " ".join((shown[name].help or "").split())) for name in names if name in shown]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 cli = typer.Typer(
-    name="autotune",
+    name=_PROGRAM,
     cls=_Verbs,
     epilog=_EPILOG,
     no_args_is_help=True,
@@ -131,6 +161,20 @@ def _print_version(requested: bool) -> None:
     if requested:
         sys.stdout.write(f"autotune {__version__}\n")
         raise typer.Exit
+
+
+@cli.command(hidden=True)
+def completion(
+    context: typer.Context,
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish", help="the shell that you use")
+    ],
+) -> int:
+    """Print a script by which a shell completes verbs, options, and keys of a scenario with their values."""
+    from typer.completion import shell_complete
+
+    variable = f"_{_PROGRAM}_COMPLETE".upper()
+    return shell_complete(context.find_root().command, {}, _PROGRAM, variable, f"source_{shell}")
 
 
 @cli.callback(help="An adaptive autotuner for MPI collectives.")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from autotune.cli.app import cli
-from autotune.commands.options import COMPOSED, Out, Words, only_one
+from autotune.commands.options import COMPOSED, Json, Out, Words, only_one
 from autotune.errors import ExitCode, UserError
 
 
@@ -43,18 +43,19 @@ def plan(
     listing: Annotated[
         bool, typer.Option("--list", help="list the scenarios and search spaces that are here")
     ] = False,
+    as_json: Json = False,
 ) -> int:
     """Say what a campaign would do and cost in launches and node-hours, and run nothing."""
     if listing:
         from autotune.commands.listing import listing as list_names
 
-        if words:
-            raise UserError(f"plan --list {' '.join(words)}", "--list stands alone")
+        if words or as_json:
+            raise UserError(f"plan --list {' '.join(words or ('--json',))}", "--list stands alone")
         list_names()
         return ExitCode.WELL
     from autotune.commands.plan import plan_all
 
-    return plan_all(words or ())
+    return plan_all(words or (), as_json)
 
 
 @cli.command(**COMPOSED)
@@ -75,4 +76,5 @@ def measure(
         words or (),
         launches=True,
         site_task=lambda document, compose: sites().measure(document, compose),
+        verb="measure",
     )

@@ -139,7 +139,9 @@ def export(
     ] = False,
     yes: Annotated[
         bool,
-        typer.Option("--yes", help="with --prefix: also what is unverified or replaces what is verified"),
+        typer.Option(
+            "--yes", help="also what is unverified or replaces what is verified, without a question"
+        ),
     ] = False,
 ) -> None:
     """Write the recommendation as parameter files (default: DIR/export); several campaigns as one."""

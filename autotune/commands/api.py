@@ -48,7 +48,7 @@ from autotune.space.loader import load_space as space_in
 from autotune.stacks import dialect
 from autotune.verification.choices import ChoiceKind
 from autotune.verification.verdict import Verdict
-from autotune.views.documents import json_text
+from autotune.views.documents import answer_text
 from autotune.views.frames import Frame, effects_frame, gains_frame, history_frame, plan_frame
 
 if TYPE_CHECKING:
@@ -304,7 +304,8 @@ class Campaign:
 
         _in_main_thread()
         verdict, document, target = compared_on(self.directory, command, launches, figure, more_is_better)
-        write_files({target / RESULT: json_text(document)}, parents=True, below=target)
+        text = answer_text("verify-app", document)
+        write_files({target / RESULT: text}, parents=True, below=target)
         return verdict
 
     def _composed(self, task: Callable[[Scenario, Bench], _T]) -> _T:

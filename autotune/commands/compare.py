@@ -13,7 +13,7 @@ from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.commands.terminal import console
 from autotune.recommend.recommendation import Checked, Provenance
-from autotune.views.documents import json_text
+from autotune.views.documents import answer_text
 from autotune.views.text import advice_text, ratio_text
 
 
@@ -23,7 +23,7 @@ def compare(directories: Sequence[Path], as_json: bool) -> None:
     conclusions = [campaign.conclude() for campaign in campaigns]
     rows = [row(*pair) for pair in zip(campaigns, conclusions, strict=True)]
     if as_json:
-        sys.stdout.write(json_text(rows))
+        sys.stdout.write(answer_text("compare", {"campaigns": rows}))
         return
     from autotune.views.tables import campaigns_table
 

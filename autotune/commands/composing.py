@@ -12,9 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 import yaml
@@ -29,14 +27,13 @@ from omegaconf.errors import GrammarParseError
 from omegaconf.grammar.gen.OmegaConfGrammarParser import OmegaConfGrammarParser as Grammar
 from omegaconf.grammar_parser import parse
 
+from autotune.commands.keys import LAUNCHERS, launchers
 from autotune.errors import ScenarioError, allowed
 from autotune.resources import MOST_YAML, folder, user_text
 from autotune.resources.secret import is_secret
 from autotune.scenario import PATHS
 from autotune.space.obeyed import obeyed_by
 
-LAUNCHERS = "hydra_plugins.autotune"
-"""Package of this project's launchers; a module whose name begins with an underscore is not a launcher."""
 _OWN = ("launcher", "mode")  # Keys of the node ``hydra`` that a file may set.
 _KEPT_BY_HYDRA = (
     *("runtime.choices", "runtime.config_sources", "runtime.cwd", "overrides"),
@@ -148,7 +145,7 @@ def check_launcher(node: Mapping[str, Any]) -> None:
         ScenarioError: the node names another class, or contains an interpolation or a key such as
             ``_target_``.
     """
-    names = [m.name for m in iter_modules(import_module(LAUNCHERS).__path__) if not m.name.startswith("_")]
+    names = launchers()
     target = str(node.get("_target_"))
     if target not in {f"{LAUNCHERS}.{name}.{name.title()}Launcher" for name in names}:
         raise ScenarioError(f"hydra.launcher: {target!r} is not a launcher of autotune", allowed("", names))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from autotune.commands.everybody import for_everybody, recommended
-from autotune.commands.install import confirm
+from autotune.commands.install import confirm, mention
 from autotune.errors import UserError
 from autotune.exporters import listing
 from autotune.exporters.files import export_files, how_to_use, unused
@@ -39,8 +39,8 @@ def export(
 
     If a ``prefix`` is given, the files are instead a tree below this directory, for all users of a site. The
     tree's module file then requires ``module``, the environment module of the site's MPI (empty: there is
-    none). In this case ``kind`` is by default the harmless choice, and ``confirmed`` skips the questions that
-    ``install`` asks.
+    none). In this case ``kind`` is by default the harmless choice. ``confirmed`` skips the questions about
+    doubtful results.
 
     Raises:
         AutotuneError: a confirmation is needed and was not given, or every verified setting slows other
@@ -66,6 +66,7 @@ def export(
     target = out or directories[0] / "export"
     if len(directories) > 1 and out is None:
         raise UserError("several campaigns in one file", "say where to write it: --out DIR")
+    mention(recommendation, directories, "export", confirmed)
     formats = format_names or dialect(recommendation.provenance.family).formats
     for path in export_files(recommendation, formats, target):
         sys.stdout.write(f"{path}\n")

@@ -14,6 +14,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Never, TypeVar
@@ -37,14 +38,13 @@ from autotune.campaign.interruption import check, heeded
 from autotune.campaign.withheld import with_secrets
 from autotune.commands.companions import command_lines, filled
 from autotune.commands.composing import (
-    LAUNCHERS,
     CheckedLoader,
     Files,
     check_launcher,
     check_resolvers,
     check_started,
 )
-from autotune.commands.keys import groups, keys_of, quoted
+from autotune.commands.keys import LAUNCHERS, groups, keys_of, launchers, quoted
 from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError, allowed
 from autotune.exporters import exporter
 from autotune.history.folder import FILE
@@ -76,6 +76,7 @@ def run_task(
     launches: bool = False,
     site_task: SiteTask | None = None,
     dry_run: bool = False,
+    verb: str = "tune",
 ) -> int:
     """Call a task with the scenario that the words compose, or do what an option of Hydra's asks for.
 
@@ -83,13 +84,13 @@ def run_task(
     ``launches`` says that the task launches something: then a batch system may do the work, and hosts are
     checked. ``site_task`` is called in place of the task for a scenario of a whole site; if it is None, such
     a scenario is an error. In a ``dry_run`` a program that only a scenario file names, and not the user's
-    words, is not started.
+    words, is not started. ``verb`` is named in messages.
 
     Raises:
         AutotuneError: the task failed, or Hydra refused the words (Hydra's exception is translated).
             ``Interrupted`` is raised for Ctrl-C, SIGTERM and SIGHUP.
     """
-    job = _Job(task, launches, site_task, dry_run)
+    job = _Job(task, launches, site_task, dry_run, verb)
     with heeded():
         try:
             for job_words in command_lines(words):
@@ -173,6 +174,7 @@ class _Job:
     launches: bool
     site_task: SiteTask | None = None
     dry_run: bool = False  # Whether the task only shows what would be done.
+    verb: str = "tune"  # Name of the verb that does the task.
     called: bool = False
     """Whether Hydra has called this object; exceptions before that come from Hydra, not from the task."""
     codes: list[int] = field(default_factory=list)  # Exit codes of the tasks that were done.
@@ -226,7 +228,7 @@ def _run_hydra(words: Sequence[str], job: _Job) -> None:
     """Do what ``hydra.main`` does: compose and run the job, or do what an option of Hydra's asks for."""
     version.setbase("1.3")
     parser = get_args_parser()
-    parser.error = _refuse  # type: ignore[method-assign] # argparse would print Hydra's usage and exit
+    parser.error = partial(_refuse, job.verb)  # type: ignore[method-assign] # argparse would exit
     options = parser.parse_intermixed_args([*map(_as_override, words)])
     Plugins.instance()  # this registers Hydra's own plugins
     readers = SourcesRegistry.instance().types
@@ -245,7 +247,7 @@ def _run_hydra(words: Sequence[str], job: _Job) -> None:
             try:
                 hydra.shell_completion(name, overrides)
             except ValueError as exc:  # an unknown shell, or an action other than install, uninstall, query
-                _refuse(str(exc))
+                _refuse(job.verb, str(exc))
         elif options.info:
             hydra.compose_config(name, overrides, RunMode.RUN)  # show_info would print an error, not raise it
             hydra.show_info(options.info, name, overrides)
@@ -272,8 +274,8 @@ def _search_path(options: Namespace) -> Any:
     return path
 
 
-def _refuse(message: str) -> Never:
-    raise ScenarioError(message, "see: autotune --help, and --hydra-help for Hydra's options")
+def _refuse(verb: str, message: str) -> Never:
+    raise ScenarioError(message, f"see: autotune {verb} --help, and --hydra-help for Hydra's options")
 
 
 def _summarise(directories: Sequence[Path]) -> None:
@@ -349,10 +351,15 @@ def _translated(exc: Exception, words: Sequence[str]) -> AutotuneError:
             f"""one value: "{key}='{values}'"; a list: "{key}=[{values}]"; a campaign for each: -m""",
         )
     if missing := re.match(
-        r"In '.*?': Could not find '(.+?)/(\S+)' Available options in '.*?': (.*?) Config", text
+        r"(?:In '.*?': )?Could not find '(.*?)' Available options in '(.*?)': (.*?)(?: Config|$)", text
     ):
-        group, name, options = missing.groups()
-        return ScenarioError(f"{group}={name}: there is none", allowed(name, options.split()))
+        path, group, options = missing.groups()
+        name = path.removeprefix(f"{group}/")
+        # Hydra has launchers of its own, which start no MPI.
+        names = launchers() if group == "hydra/launcher" else options.split()
+        return ScenarioError(f"{group}={name}: there is none", allowed(name, names))
+    if (unnamed := re.match(r"(?:In '.*?': )?You must specify '(\S+?)'", text)) and unnamed[1] in groups():
+        return ScenarioError(f"{unnamed[1]}= is not given", allowed("", groups()[unnamed[1]]))
     if text.startswith("Config group override must be"):
         return ScenarioError(text, f"these take the name of an option: {', '.join(groups())}, hydra/launcher")
     if isinstance(exc, OverrideParseException):

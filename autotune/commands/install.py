@@ -77,7 +77,7 @@ def confirm(
     Raises:
         AutotuneError: the user did not agree, or there is no terminal to ask at.
     """
-    doubts = "; ".join(_doubts(recommendation, directories, changes)) if changes.contents else ""
+    doubts = "; ".join((*_doubts(recommendation, directories), *changes.doubts)) if changes.contents else ""
     if doubts and unasked:
         sys.stdout.write(f"{doubts}\n")
     elif doubts and not agreed_to(f"{doubts}\ninstall them all the same?", sys.stdout):
@@ -85,14 +85,31 @@ def confirm(
         raise AutotuneError(f"not installed: {doubts}", hint)
 
 
-def _doubts(
-    recommendation: Recommendation, directories: Sequence[Path], changes: user_files.Changes
-) -> Iterator[str]:
+def mention(recommendation: Recommendation, directories: Sequence[Path], verb: str, unasked: bool) -> None:
+    """Say whether a result that acts on nobody yet was not verified, and at a terminal ask whether to go on.
+
+    ``verb`` says what would be done with the result; if ``unasked``, no question is asked.
+
+    Raises:
+        AutotuneError: the user did not agree.
+    """
+    doubts = "; ".join(_unverified(recommendation, directories))
+    if doubts and (unasked or not sys.stdin.isatty()):
+        sys.stderr.write(f"{doubts}\n")
+    elif doubts and not agreed_to(f"{doubts}\n{verb} it all the same?", sys.stderr):
+        raise AutotuneError(f"nothing was written: {doubts}", f"--yes makes {verb} ask no question")
+
+
+def _doubts(recommendation: Recommendation, directories: Sequence[Path]) -> Iterator[str]:
     source = recommendation.provenance
     if source.stamp:
         yield f"these results are {source.stamp}: no MPI ran"
+    yield from _unverified(recommendation, directories)
+
+
+def _unverified(recommendation: Recommendation, directories: Sequence[Path]) -> Iterator[str]:
+    source = recommendation.provenance
     if not source.checked.done:
         yield f"they were not verified on fresh launches: {source.verified}"
     if any(refuted(directory / "export") for directory in directories):
         yield "on fresh launches the exported files did not do what they say"
-    yield from changes.doubts

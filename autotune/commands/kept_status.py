@@ -7,7 +7,6 @@ added launches to the journal since, these are counted but not evaluated. This m
 modules, so that ``status`` starts quickly.
 """
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -21,14 +20,12 @@ from autotune.errors import AutotuneError
 from autotune.history.folder import FILE, WISHES, check_ours
 from autotune.history.journal import content, is_locked, opened, sealed
 from autotune.structure import plain
+from autotune.views.documents import answer_text
 from autotune.views.text import duration_text
 
 KEPT = ".status.json"  # Name of the file in a campaign's directory that stores the status.
 LONG = 200  # Smallest number of launches for which the status is stored.
 JOBS = "slurm"  # Folder of a campaign's directory with the scripts and the output of its batch jobs.
-SCHEMA = 1
-"""Version of the document that ``status --json`` prints; it is raised when a key changes or is removed, and
-not when a key is added."""
 _RUNNING = "running"
 
 
@@ -53,12 +50,12 @@ class Progress:
     @property
     def json(self) -> str:
         """Return the status as a JSON document, for programs."""
-        document = {"schema": SCHEMA, **self.document}
+        document = {**self.document}
         if self.document["state"] == _RUNNING and self.under_way:
             document["under_way"] = [number for number, _ in self.under_way]
         if self.found and self.concluded < self.document["launches"]:
             document["concluded_after"] = self.concluded
-        return json.dumps(document, indent=1) + "\n"
+        return answer_text("status", document)
 
     @property
     def text(self) -> str:

@@ -5,12 +5,21 @@ one section.
 """
 
 import re
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import yaml
 
 from autotune.resources import conf_text, folder
-from autotune.scenario import defaults
+from autotune.scenario import CHOICES, PATHS, defaults
+from autotune.space.joined import DISCOVER
+
+LAUNCHERS = "hydra_plugins.autotune"
+"""Package of this project's launchers; a module whose name begins with an underscore is not a launcher."""
 
 _SECTION = re.compile(r"^(?:  - )?([a-z_]+):.*?(?: # (.*))?$", re.MULTILINE)
 """Matches a line of ``config.yaml`` that begins a section or names an option group, with its comment."""
@@ -55,6 +64,46 @@ def keys_of(section: str) -> list[str]:
         if not isinstance(node, dict):
             return []
     return list(node)
+
+
+def launchers() -> list[str]:
+    """Return the names of this project's launchers, which ``hydra/launcher=NAME`` chooses."""
+    places = import_module(LAUNCHERS).__path__
+    return [module.name for module in iter_modules(places) if not module.name.startswith("_")]
+
+
+def known_values() -> Mapping[str, Collection[str]]:
+    """Return the values of each key of a scenario whose values have names."""
+    spaces = [*(path.stem for path in sorted(folder("search_spaces").glob("*.yaml"))), DISCOVER]
+    return {**groups(), "hydra/launcher": launchers(), "space": spaces, **CHOICES}
+
+
+def completed(words: Iterable[str], incomplete: str) -> list[str]:
+    """Return what a word of a command line, which a user has begun, may become.
+
+    Bash makes separate words of a key, the sign ``=`` and a value, and replaces the last one alone; other
+    shells keep them together.
+
+    Args:
+        words: The words before, without options.
+        incomplete: The word that was begun; it is empty after ``KEY=``, and between words.
+    """
+    before = re.sub(r" ?= ?", "=", " ".join(words)).split()[-1:]
+    split = before and (before[0].endswith("=") or ("=" not in before[0] and not incomplete))
+    key, equals, value = (before[0].rstrip("="), "=", incomplete) if split else incomplete.partition("=")
+    values = known_values()
+    if not equals:
+        keys = [name for name in values if name.startswith(key)]
+        if len(keys) != 1:
+            return [f"{name}=" for name in keys]
+        (key,) = keys
+    fitting = [name for name in values.get(key, ()) if name.startswith(value)]
+    if key in PATHS and not split:  # bash itself completes paths behind the sign
+        above = value[: value.rfind("/") + 1]
+        with suppress(OSError):
+            places = (f"{above}{path.name}" for path in Path(above or ".").iterdir())
+            fitting += sorted(place for place in places if place.startswith(value))
+    return fitting if split else [f"{key}={name}" for name in fitting]
 
 
 def groups() -> dict[str, list[str]]:

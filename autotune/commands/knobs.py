@@ -9,7 +9,7 @@ from autotune.errors import UserError
 from autotune.space import size_in_bytes
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Class, Classed, Listing, levels, listings
-from autotune.views.documents import csv_text, fields_of, json_text
+from autotune.views.documents import answer_text, csv_text, fields_of
 
 _COLUMNS = ("layer", "version", "name", "class", "default", "levels", "reason", "rule", "kind", "component",
             "set_by", "inherits", "documentation")  # fmt: skip
@@ -33,7 +33,8 @@ def knobs(
     measured = [_bytes(word) for word in sizes.split(",") if word.strip()]
     listed = listings(find(mpirun), layers)
     if as_json:
-        sys.stdout.write(json_text([_document(listing, everything, measured) for listing in listed]))
+        libraries = [_document(listing, everything, measured) for listing in listed]
+        sys.stdout.write(answer_text("doctor-knobs", {"libraries": libraries}))
     elif as_csv:
         rows = (_flat(row) for listing in listed for row in _rows(listing, everything, measured))
         sys.stdout.write(csv_text(rows, _COLUMNS))

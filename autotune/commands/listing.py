@@ -37,5 +37,5 @@ def _comment(text: str) -> Iterator[str]:
     for line in text.splitlines():
         if not line.startswith("#"):
             return
-        if not line.startswith("# @"):
+        if not line.startswith(("# @", "# yaml-language-server:")):
             yield line.removeprefix("#").strip()

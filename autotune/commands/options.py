@@ -29,9 +29,20 @@ COMPOSED: dict[str, Any] = {
 }
 """Arguments that declare a verb which takes a scenario; options unknown to the verb are passed to Hydra."""
 
+
+def _words_that_fit(ctx: typer.Context, incomplete: str) -> list[str]:
+    from autotune.commands.keys import completed
+
+    return completed(ctx.params.get("words") or (), incomplete)
+
+
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="conf=NAME KEY=VALUE", help="a scenario, and what is changed in it"),
+    typer.Argument(
+        metavar="conf=NAME KEY=VALUE",
+        help="a scenario, and what is changed in it",
+        autocompletion=_words_that_fit,
+    ),
 ]
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="directory of a campaign")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]

@@ -1,12 +1,13 @@
 """``plan conf=…``: print the launches that a campaign would make and their cost, before anything runs."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from rich.table import Table
 
-from autotune.campaign.bench import Bench
+from autotune.campaign.bench import Bench, Compose
 from autotune.campaign.costs import Share, shares
 from autotune.campaign.discovery import Discovery
 from autotune.campaign.noise import resolution
@@ -16,40 +17,56 @@ from autotune.commands.companions import sites
 from autotune.commands.hydra_bridge import run_task
 from autotune.commands.terminal import console
 from autotune.commands.tune import strategy_of
+from autotune.errors import ExitCode, UserError
 from autotune.measure.launch_spread import LAUNCH_SPREAD
 from autotune.scenario import Scenario
 from autotune.stacks.cleared import left_out
+from autotune.views.documents import answer_text, fields_of
 from autotune.views.tables import design_table, machine_table
 from autotune.views.text import cost_text
 
 
-def plan_all(words: Sequence[str]) -> int:
+def plan_all(words: Sequence[str], as_json: bool = False) -> int:
     """Print the plan of the campaign that the words compose, and return the exit code.
 
     For a multirun the plan of each campaign is printed, followed by the node-hours of all campaigns together.
+    If ``as_json``, all of them are one JSON document.
 
     Raises:
+        UserError: JSON is asked for, and the scenario is of a whole site.
         AutotuneError: for the same reasons as in ``run_task``.
     """
     planned: list[tuple[float, float]] = []
-    code = run_task(
-        partial(plan, planned=planned),
-        words,
-        site_task=lambda document, compose: sites().plan(document, compose, planned),
-        dry_run=True,
-    )
-    if len(planned) > 1:
-        least_h, most_h = map(sum, zip(*planned, strict=True))
+    documents: list[dict[str, Any]] = []
+
+    def plan_site(document: Mapping[str, Any], compose: Compose) -> int:
+        if as_json:
+            raise UserError("plan --json of a whole site", "leave --json out: its jobs are a table")
+        return sites().plan(document, compose, planned)
+
+    task = partial(plan, planned=planned, documents=documents if as_json else None)
+    code = run_task(task, words, site_task=plan_site, dry_run=True, verb="plan")
+    together = [sum(ends) for ends in zip(*planned, strict=True)]
+    if documents:
+        sys.stdout.write(answer_text("plan", {"campaigns": documents, "node_hours": together}))
+    elif len(planned) > 1:
+        least_h, most_h = together
         sys.stdout.write(f"{len(planned)} campaigns together: {least_h:.2f} … {most_h:.2f} node-hours\n")
     return code
 
 
-def plan(scenario: Scenario, bench: Bench, planned: list[tuple[float, float]] | None = None) -> int:
+def plan(
+    scenario: Scenario,
+    bench: Bench,
+    planned: list[tuple[float, float]] | None = None,
+    documents: list[dict[str, Any]] | None = None,
+) -> int:
     """Print what can be tuned, the launches and node-hours of each phase, and the design of the screening.
 
     Node-hours are shown as a range. The lower end counts only the time in which launches measure, which the
     scenario sets; the upper end is reached if every launch runs into its time limit. The range for all phases
-    together is appended to ``planned``.
+    together is appended to ``planned``. If ``documents`` is given, the plan is appended to it as JSON values,
+    and nothing is printed.
     """
     request = bench.asked(scenario)
     strategy, measurement = strategy_of(request, bench), measurement_of(request, bench.placement.ranks)
@@ -62,6 +79,9 @@ def plan(scenario: Scenario, bench: Bench, planned: list[tuple[float, float]] | 
         table.add_row(*share.row(nodes, request.probe.budget_s, measurement.timeout_s))
     if planned is not None:
         planned.append(total.hours(nodes, request.probe.budget_s, measurement.timeout_s))
+    if documents is not None:
+        documents.append(_document(request, bench, phases, measurement.timeout_s))
+        return ExitCode.WELL
     screen = console(soft_wrap=False, highlight=False)
     if bench.chosen:
         screen.print(bench.chosen)
@@ -84,7 +104,29 @@ def plan(scenario: Scenario, bench: Bench, planned: list[tuple[float, float]] | 
         screen.print(_discovering(strategy.discovery))
     elif (design := strategy.plan().design) is not None:
         screen.print(design_table(design))
-    return 0
+    return ExitCode.WELL
+
+
+def _document(request: Scenario, bench: Bench, phases: Sequence[Share], timeout_s: float) -> dict[str, Any]:
+    measure_s = request.probe.budget_s
+    return {
+        "directory": str(request.directory),
+        "collectives": list(request.collective),
+        "sizes": list(request.sizes),
+        "nodes": bench.placement.nodes,
+        "ranks": bench.placement.ranks,
+        "parameters": [parameter.name for parameter in bench.space.job],
+        "swept": [parameter.name for parameter in bench.space.call],
+        "phases": [
+            {
+                **fields_of(share, "phase", "launches", "most"),
+                "node_hours": list(share.hours(bench.placement.nodes, measure_s, timeout_s)),
+            }
+            for share in phases
+        ],
+        "launch_s": measure_s,
+        "timeout_s": timeout_s,
+    }
 
 
 def _resolved(strategy: Strategy) -> str:

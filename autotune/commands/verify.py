@@ -29,7 +29,7 @@ from autotune.verification.comparison import Comparison, SlotDecision, compare, 
 from autotune.verification.failed import NO_FAILURES, Failures
 from autotune.verification.other_calls import other_calls
 from autotune.verification.sequential import SequentialDesign
-from autotune.views.documents import json_text
+from autotune.views.documents import answer_text
 from autotune.views.text import ratio_text, size_text
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ def verify(
         "slots": [_document(c, c.slot in gaining_slots, by_other_loop.get(c.slot)) for c in comparisons],
         "other_calls": [asdict(call) for call in other_decisions],
     }
-    write_result(document, target / RESULT, _text(document, (tuned_side.name, reference.name)), as_json)
+    text = _text(document, (tuned_side.name, reference.name))
+    write_result("verify", document, target / RESULT, text, as_json)
     gain_is_lost = any(c.decision is SlotDecision.NO_LONGER and c.slot in gaining_slots for c in comparisons)
     counted = [*comparisons, *(by_other_loop.values() if options.other_loop == "counts" else ())]
     worse = gain_is_lost or failures.more or any(c.loses for c in counted)
@@ -156,10 +157,11 @@ def new_folder(directory: Path, kind: str = "") -> Path:
     return directory / "verifications" / datetime.now(UTC).strftime(f"{kind}%Y-%m-%dT%H-%M-%SZ")
 
 
-def write_result(document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
-    """Write the result of a verification into a file, and print the result as text or as JSON."""
-    write_files({path: json_text(document)}, parents=True, below=path.parent)
-    sys.stdout.write(json_text(document) if as_json else f"{text}kept in {path.parent}\n")
+def write_result(name: str, document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
+    """Write a verification's result into a file, and print it as text or as the JSON document ``name``."""
+    answer = answer_text(name, document)
+    write_files({path: answer}, parents=True, below=path.parent)
+    sys.stdout.write(answer if as_json else f"{text}kept in {path.parent}\n")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from autotune.doe.table import Table, known_scale, named_responses, screen
 from autotune.errors import UserError
 from autotune.exporters.writing import write_files
 from autotune.text_table import read_rows
-from autotune.views.documents import csv_text, json_text
+from autotune.views.documents import answer_text, csv_text
 
 
 def analyse_table(
@@ -35,7 +35,8 @@ def analyse_table(
     """
     table, goals = _table(path), named_responses(_words(responses), "--responses")
     result = screen(table, _words(factors), goals, block, known_scale(scale))
-    sys.stdout.write(json_text(screening_document(result)) if as_json else screening_text(result))
+    text = answer_text("screen", screening_document(result)) if as_json else screening_text(result)
+    sys.stdout.write(text)
 
 
 def fit_surface(
@@ -52,7 +53,8 @@ def fit_surface(
     option = "--desirability" if desirability else "--responses"
     goals = named_responses(_words(desirability or responses), option)
     result = follow_up(_table(path), _words(factors), goals, known_scale(scale), bool(desirability))
-    sys.stdout.write(json_text(follow_up_document(result)) if as_json else follow_up_text(result))
+    text = answer_text("screen-surface", follow_up_document(result)) if as_json else follow_up_text(result)
+    sys.stdout.write(text)
 
 
 def write_design(
@@ -91,7 +93,7 @@ def write_design(
         write_files({out: table})
     if as_json:
         document = {"runs": rows, "sensitivity": None if power is None else asdict(power)}
-        sys.stdout.write(json_text(document))
+        sys.stdout.write(answer_text("screen-design", document))
     elif out is None:
         sys.stdout.write(table)
         sys.stderr.write(power_text)
@@ -119,7 +121,8 @@ def model(
     fitted = fit(table, equation)
     if plot is not None:
         write_files({plot: regression_page(fitted)})
-    sys.stdout.write(json_text(regression_document(fitted)) if as_json else regression_text(fitted))
+    text = answer_text("model", regression_document(fitted)) if as_json else regression_text(fitted)
+    sys.stdout.write(text)
     if plot is not None:
         sys.stderr.write(f"{plot}\n")
 

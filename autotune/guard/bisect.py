@@ -22,7 +22,7 @@ from autotune.stacks.installation import find
 from autotune.stacks.ports import Rendering
 from autotune.stacks.ucx import beside
 from autotune.verification.sequential import EACH, SequentialDesign
-from autotune.views.documents import fields_of, json_text
+from autotune.views.documents import answer_text, fields_of
 
 PARTS = ("mpi", "ucx", "settings")
 """Parts of an environment: ``mpi`` is a launcher or an installation prefix, ``ucx`` the folder of UCX's
@@ -69,7 +69,7 @@ def bisect(a: str, b: str, words: Sequence[str], blocks: int, as_json: bool) -> 
         rows = [{"what": v.name, "part": v.part, **fields_of(b, "slower", "open", "failures", "launches"),
                  "how": how, "most_lost": b.most_lost, "slots": b.comparisons}
                 for v, b in comparisons]  # fmt: skip
-        sys.stdout.write(json_text(rows))
+        sys.stdout.write(answer_text("guard-bisect", {"comparisons": rows}))
     else:
         sys.stdout.write(_text(comparisons, how))
     _, result_b = comparisons[0]

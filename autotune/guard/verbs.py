@@ -21,6 +21,7 @@ from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import Measurement, Observer
 from autotune.campaign.sealing import signed
 from autotune.campaign.withheld import withheld
+from autotune.commands.install import mention
 from autotune.errors import ExitCode, HandedOver, StackError, UnansweredError, UserError
 from autotune.exporters.export_check import Proof, check_export
 from autotune.exporters.version_check import guard_of
@@ -70,7 +71,7 @@ from autotune.space import Space
 from autotune.stacks.installation import find
 from autotune.structure import plain
 from autotune.verification.sequential import EACH_IN_A_HEAT
-from autotune.views.documents import json_text
+from autotune.views.documents import answer_text
 
 EACH_NIGHT = 24
 """Number of launches of each side in one check. On a machine whose launches differ by 5 % the result of a
@@ -100,6 +101,8 @@ def keep(
     span, source = Span(_MINUTES if minutes is None else minutes), source.absolute()
     with unanswered(source):
         place, folder = place_to_keep(source, words, mpirun, confirmed), source / FOLDER
+    if not place.sources:  # files that somebody wrote by hand come from no campaign that could verify them
+        mention(place.recommendation, (source,), "keep", confirmed)
     sources = tuple(map(str, place.sources))
     measures, files = minutes is None or minutes > 0, _files(place.files, sources)
     with suppress(OSError):  # if this fails, writing a file later reports the reason
@@ -201,7 +204,7 @@ def check(
         "motd": report.day_message,
     }
     write_files({path: texts[name]() for name, path in outputs.items() if path is not None}, parents=True)
-    sys.stdout.write(json_text(report.document()) if as_json else report.text())
+    sys.stdout.write(answer_text("guard-check", report.document()) if as_json else report.text())
     return report.code
 
 
@@ -216,7 +219,7 @@ def history(source: Path | None, own_folder: Path | None, as_json: bool) -> None
     if as_json:
         rows = [{"date": n.date, "code": n.code, "kept": n.kept, "launches": len(n.launches),
                  "state": n.state, "said": list(n.said)} for n in nights]  # fmt: skip
-        sys.stdout.write(json_text(rows))
+        sys.stdout.write(answer_text("guard-history", {"nights": rows}))
         return
     for night in nights:
         mark = "kept" if night.kept else str(night.code)
@@ -260,8 +263,8 @@ def unanswered(source: Path, as_json: bool = False) -> Iterator[None]:
         yield
     except HandedOver as job:
         if as_json:
-            code = int(ExitCode.UNANSWERED)
-            sys.stdout.write(json_text({"code": code, "headline": job.message, "found": [], "slots": []}))
+            document = {"code": int(ExitCode.UNANSWERED), "headline": job.message, "found": [], "slots": []}
+            sys.stdout.write(answer_text("guard-check", document))
         command = shlex.join(["python", "-m", "autotune", "guard", "history", str(source)])
         raise UnansweredError(f"nothing is said yet: {job.message}", f"afterwards: {command}") from job
 

@@ -11,6 +11,7 @@ module             kind of file
 ``scripts``        scripts: the settings of each launch; ``launch``: the options of the launcher
 ``shell``          the simple commands of a shell script, and the variables that reach each
 ``kinds``          recognising kinds
+``codes``          kinds of findings; ``suppression``: comments that suppress some; ``output``: formats
 ``settings``       MCA parameters, alone and combined; ``runtime``: parameters of the launcher
 ``selection``      lists of components; ``values``: values that a library refuses or misreads
 ``ucx``            ``ucx.conf``; ``unread``: settings written in ways that are not followed

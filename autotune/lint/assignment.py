@@ -40,9 +40,9 @@ class Assignment:
     literal: bool = True
     """Whether ``value`` is exact; False if it contains something that a shell replaces first."""
 
-    def finding(self, effect: str, remedy: str, *, sure: bool = True) -> Finding:
+    def finding(self, code: str, effect: str, remedy: str, *, sure: bool = True) -> Finding:
         """Return a finding at the line of the assignment."""
-        return Finding(self.file, self.line, effect, remedy, sure)
+        return Finding(self.file, self.line, code, effect, remedy, sure)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,24 @@ from typing import Annotated
 import typer
 
 from autotune.commands.companions import Companion
-from autotune.commands.options import Json, Mpirun, belonging
+from autotune.commands.options import Json, Mpirun, belonging, only_one
 from autotune.errors import ExitCode, UserError
 
 _SIZES = "8,64,512,4k,32k,256k,1m"
 
 verbs = typer.Typer()
+
+
+def _formats() -> list[str]:
+    from autotune.lint.output import FORMATS
+
+    return [*FORMATS]
+
+
+def _stacks() -> list[str]:
+    from autotune.lint.finding import STACKS
+
+    return [*STACKS]
 
 
 @verbs.command()
@@ -54,9 +66,13 @@ def doctor(
 @verbs.command()
 def lint(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="MCA, rules, tune, ucx.conf files, scripts")
+        list[Path],
+        typer.Argument(metavar="FILE", help="MCA, rules, tune, ucx.conf files, scripts; - is stdin"),
     ],
-    mpi: Annotated[str, typer.Option(help="openmpi4, openmpi5 or openmpi6; else what a script loads")] = "",
+    mpi: Annotated[
+        str,
+        typer.Option(help="openmpi4, openmpi5 or openmpi6; else what a script loads", autocompletion=_stacks),
+    ] = "",
     nodes: Annotated[
         int | None,
         typer.Option(min=1, help="of the jobs that use the files; else as the files say, or several"),
@@ -80,22 +96,39 @@ def lint(
     ppn: Annotated[
         int | None, typer.Option(min=1, help="with --explain: ranks of a node; else all are on one")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="with --explain: print JSON")] = False,
+    form: Annotated[
+        str,
+        typer.Option("--format", help="text, json, sarif or github [text]", autocompletion=_formats),
+    ] = "",
+    select: Annotated[
+        list[str] | None, typer.Option(help="only these codes, or what begins so: MPI1,MPI301; several")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="not these codes; the longer beginning decides")
+    ] = None,
+    stdin_filename: Annotated[
+        str, typer.Option(help="with -: name of the file, by which its kind is known")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="same as --format json")] = False,
 ) -> int:
     """Say what the MPI stack would silently ignore or misread in anybody's parameter files."""
+    only_one(("--json", as_json), (f"--format {form}", form not in ("", "json")))
+    form = "json" if as_json else form or "text"
     if not explain:
-        options = "--ranks, --bytes, --collective, --ppn and --json"
-        belonging(options, "--explain", ranks, size, collective, ppn, as_json)
+        belonging("--ranks, --bytes, --collective and --ppn", "--explain", ranks, size, collective, ppn)
         from autotune.lint.verbs import lint as verb
 
-        return verb.lint(tuple(files), mpi, nodes, everything)
+        asked = verb.Asked(mpi, nodes, everything, tuple(select or ()), tuple(ignore or ()))
+        return verb.lint(tuple(files), asked, form, stdin_filename)
     from autotune.lint.verbs import explain as explanation
 
-    if len(files) > 1 or nodes or everything:
-        raise UserError("--explain takes one file, and neither --nodes nor --all", "lint FILE --explain …")
+    if len(files) > 1 or nodes or everything or select or ignore or stdin_filename:
+        raise UserError("--explain takes one file, and no option for findings", "lint FILE --explain …")
+    if form not in ("text", "json"):
+        raise UserError(f"--format {form} is for findings", "--explain has text and json")
     if ranks is None or size is None:
         raise UserError("--explain lacks --ranks or --bytes", "lint FILE --explain --ranks 64 --bytes 4k")
-    return explanation.explain(files[0], ranks, size, collective, ppn, mpi or "openmpi5", as_json)
+    return explanation.explain(files[0], ranks, size, collective, ppn, mpi or "openmpi5", form == "json")
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def of_settings(
             if finding.file == environment_file
             else f"{finding.file}:{finding.line}"
         )
-        yield source, f"{finding.effect}; {finding.remedy}"
+        yield source, f"{finding.code} {finding.effect}; {finding.remedy}"
 
 
 def _entries(folder: Path) -> list[Path]:

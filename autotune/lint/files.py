@@ -25,6 +25,7 @@ from autotune.lint.scripts import (
 )
 from autotune.lint.selection import FRAMEWORKS
 from autotune.lint.settings import released, settings, together
+from autotune.lint.suppression import suppressed
 from autotune.lint.traps import traps, unusable
 from autotune.lint.ucx import ucx_file, variables
 from autotune.lint.unread import unread
@@ -77,6 +78,8 @@ def lint(
     components: Mapping[str, Collection[str]] | None = None,
 ) -> tuple[Finding, ...]:
     """Return everything in files that the MPI would ignore, misread or refuse, in order of file and line.
+
+    Findings that a comment of the file suppresses are left out; comments that suppress nothing are findings.
 
     Args:
         files: Maps the path of each file to its text.
@@ -149,8 +152,21 @@ def lint(
         combined = around.beside(reach)
         findings += _in_all(versions, partial(together, combined, one_node=nodes == 1), is_stated)
         findings += beside(combined.assigned, files.values(), plugin_texts)
-    order = list(files)
-    return tuple(sorted(dict.fromkeys(findings), key=lambda f: (order.index(f.file), f.line)))
+    by_file: dict[PurePath, dict[Finding, None]] = {path: {} for path in files}
+    for finding in findings:
+        by_file[finding.file][finding] = None
+    every_version = not mpi and nodes is None
+    return tuple(
+        finding
+        for path, text in files.items()
+        for finding in _but_suppressed(path, text, list(by_file[path]), every_version)
+    )
+
+
+def _but_suppressed(path: PurePath, text: str, findings: list[Finding], sure: bool) -> list[Finding]:
+    """Return the findings in one file in order of their lines, without those that its comments suppress."""
+    left = suppressed(path, text, findings, sure) if kind_of(path, text) not in UNREAD else findings
+    return sorted(left, key=lambda finding: finding.line)
 
 
 def _in_all(
@@ -200,7 +216,7 @@ def _carried(path: PurePath, content: str, kind: str) -> Iterator[Finding]:
         effect = f"lines end in a carriage return, which {_CARRIED[kind]}"
         if first := re.match(r"#!.*?(\s-\S+)?\r\n", content):
             effect += f", and the {'option' if first[1] else 'interpreter'} in the first line is not found"
-        yield Finding(path, line, effect, "write Unix line ends (dos2unix)")
+        yield Finding(path, line, "MPI206", effect, "write Unix line ends (dos2unix)")
 
 
 def unjudged(files: Mapping[PurePath, str]) -> Iterator[tuple[PurePath, int, str]]:

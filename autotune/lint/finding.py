@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from autotune.errors import UserError, allowed
+from autotune.lint.codes import CODES
 
 STACKS = {"openmpi4": (4, 1), "openmpi5": (5, 0), "openmpi6": (6, 0)}
 """Maps the name of each MPI that files can be checked for to its version."""
@@ -22,6 +23,8 @@ class Finding:
     """Path of the file."""
     line: int
     """Number of the line, counted from 1; 0 means the file as a whole."""
+    code: str
+    """Kind of the mistake, one of ``codes.CODES``."""
     effect: str
     """Text that says what the MPI does with the mistake."""
     remedy: str
@@ -30,9 +33,13 @@ class Finding:
     """Whether the finding is true wherever the file may be used. A finding that depends on more than the
     content of the file is shown as a note."""
 
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"{self.code!r} is no code of a finding")
+
     def __str__(self) -> str:
         note = "" if self.sure else "note: "
-        return f"{self.file}:{self.line}: {note}{self.effect}\n    {self.remedy}"
+        return f"{self.file}:{self.line}: {self.code} {note}{self.effect}\n    {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +50,15 @@ class Notes:
     findings: list[Finding] = field(default_factory=list)
     """The findings, in the order in which they were made."""
 
-    def note(self, line: int, effect: str, remedy: str) -> None:
+    def note(self, code: str, line: int, effect: str, remedy: str) -> None:
         """Add a finding at a line."""
-        self.findings.append(Finding(self.path, line, effect, remedy))
+        self.findings.append(Finding(self.path, line, code, effect, remedy))
 
     def quoted(self, line: int, name: str, value: str) -> None:
         """Add a finding if a value is in quotes, for kinds of file whose reader does not remove quotes."""
         if value.startswith(("'", '"')):
             effect = f"quotes become part of the value: {name} is {value!r}"
-            self.note(line, effect, "write the value without quotes")
+            self.note("MPI205", line, effect, "write the value without quotes")
 
     def commented(self, line: int, name: str, value: str, sign: str) -> None:
         """Add a finding if a comment follows a value, for kinds of file where it becomes part of the value.
@@ -64,7 +71,7 @@ class Notes:
         """
         if re.search(sign, value):
             effect = f"a comment behind a value becomes part of it: {name} is {value!r}"
-            self.note(line, effect, "put comments on lines of their own")
+            self.note("MPI204", line, effect, "put comments on lines of their own")
 
 
 def version_of(mpi: str) -> tuple[int, int]:

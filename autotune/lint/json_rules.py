@@ -17,8 +17,8 @@ from autotune.lint.finding import Finding
 from autotune.stacks import coll_tuned
 from autotune.stacks.classic_rules import IGNORED
 
-Problem = tuple[str, str]
-"""A mistake in a rules file: (what Open MPI does with it, remedy)."""
+Problem = tuple[str, str, str]
+"""A mistake in a rules file: (code, what Open MPI does with it, remedy)."""
 
 _LAST_INT = 2**31 - 1  # Largest number of ranks that Open MPI's reader can store.
 _INF = 2**63 - 1  # The number that Open MPI's reader uses for "inf".
@@ -38,22 +38,28 @@ def rules_file(path: PurePath, text: str, version: tuple[int, int]) -> list[Find
     """Return the findings in a rules file in JSON."""
     if version < (6, 0):
         effect = f"Open MPI {version[0]}.{version[1]} reads no JSON: {IGNORED}"
-        return [Finding(path, 1, effect, "write the classic format: export --format coll_tuned")]
+        return [Finding(path, 1, "MPI115", effect, "write the classic format: export --format coll_tuned")]
     try:
         document = _parsed(text)
     except ValueError as exc:
         line = getattr(exc, "lineno", 1)
-        return [Finding(path, line, f"no JSON ({exc}): {IGNORED}", "correct it")]
+        return [Finding(path, line, "MPI116", f"no JSON ({exc}): {IGNORED}", "correct it")]
     collectives = document.get("collectives") if isinstance(document, dict) else None
     if not isinstance(collectives, dict):
         return [
-            Finding(path, 1, f"no object 'collectives': {IGNORED}", "see export --format coll_tuned_json")
+            Finding(
+                path,
+                1,
+                "MPI116",
+                f"no object 'collectives': {IGNORED}",
+                "see export --format coll_tuned_json",
+            )
         ]
     findings: list[Finding] = []
     for name, entries in collectives.items():
         line = 1 + text[: text.find(f'"{name}"', text.find('"collectives"'))].count("\n")
-        for effect, remedy in _until_ignored(_collective(str(name), entries, version)):
-            findings.append(Finding(path, line, effect, remedy))
+        problems = _until_ignored(_collective(str(name), entries, version))
+        findings += [Finding(path, line, *problem) for problem in problems]
     return findings
 
 
@@ -77,7 +83,7 @@ def _until_ignored(problems: Iterator[Problem]) -> Iterator[Problem]:
         yield from problems
     except _Ignored as exc:
         effect, remedy = exc.args
-        yield f"{effect}: {IGNORED}", remedy
+        yield "MPI116", f"{effect}: {IGNORED}", remedy
 
 
 def _collective(name: str, entries: Any, version: tuple[int, int]) -> Iterator[Problem]:
@@ -88,6 +94,7 @@ def _collective(name: str, entries: Any, version: tuple[int, int]) -> Iterator[P
         raise _Ignored(f"{name} is no list of entries", "[{'comm_size_min': …, 'rules': […]}, …]")
     if entries and name not in coll_tuned.ALGORITHMS:
         yield (
+            "MPI104",
             f"coll_tuned has no algorithms for {name}, and its reader crashes where it looks one up",
             "leave it out",
         )
@@ -103,7 +110,7 @@ def _collective(name: str, entries: Any, version: tuple[int, int]) -> Iterator[P
         if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
             raise _Ignored(f"{place_text} has no list of rules", "'rules': [{'alg': …}, …]")
         if place not in _PLACES:
-            yield f"{place_text}: {place!r} is taken for 'any'", f"write {', '.join(_PLACES)}"
+            yield "MPI117", f"{place_text}: {place!r} is taken for 'any'", f"write {', '.join(_PLACES)}"
             place = "any"
         yield from _unknown(entry, _ENTRY, place_text)
         if not _reached(
@@ -111,6 +118,7 @@ def _collective(name: str, entries: Any, version: tuple[int, int]) -> Iterator[P
         ):
             wraps = ranks[1] < 0
             yield (
+                "MPI106",
                 f"{place_text} is never used: no size of a communicator is left for it",
                 "its upper end wraps round: leave comm_size_max out" if wraps else _first(_RANKS),
             )
@@ -148,33 +156,36 @@ def _rules(
         yield from _unknown(rule, _RULE, at)
         algorithm = rule.get("alg")
         if isinstance(algorithm, bool) or not isinstance(algorithm, int | str):
-            yield f"{at} names no 'alg': the stack decides there", remedy
+            yield "MPI113", f"{at} names no 'alg': the stack decides there", remedy
             algorithm = 0
         if isinstance(algorithm, int) and 0 <= algorithm < len(names):
             algorithm = names[algorithm]
         if algorithm not in names:
-            yield f"{name} has no algorithm {algorithm!r}: {at} is silently disabled", remedy
+            yield "MPI113", f"{name} has no algorithm {algorithm!r}: {at} is silently disabled", remedy
             continue
         if not _reached(sizes, earlier):
-            yield f"{at} is never used: no message size is left for it", _first(_SIZE)
+            yield "MPI106", f"{at} is never used: no message size is left for it", _first(_SIZE)
         earlier.append(sizes)
         algorithms.add(str(algorithm))
         plain = coll_tuned.algorithms(name, version)[names.index(str(algorithm))]
         if plain == "chain" and not fanout:
             yield (
+                "MPI114",
                 f"{at}: a chain with fan-out 0 is a pipeline, not the chain that is forced (fan-out 4)",
                 f"write 'faninout': {coll_tuned.CHAIN_FANOUT}",
             )
         if plain == coll_tuned.PAIRS_ONLY and ranks[1] > 2:
             yield (
+                "MPI107",
                 f"{at}: two_proc is also used by communicators of more than 2 ranks, where it fails with "
                 "MPI_ERR_UNSUPPORTED_OPERATION",
                 "write 'comm_size_max': 2",
             )
         if segment and plain not in coll_tuned.SEGMENTED.get(name, ()):
-            yield f"{at}: {algorithm} of {name} has no segments: {segment} is ignored", "leave seg_size out"
+            effect = f"{at}: {algorithm} of {name} has no segments: {segment} is ignored"
+            yield "MPI111", effect, "leave seg_size out"
     if len(algorithms) > 1 and name in coll_tuned.ONE_ROW:
-        yield coll_tuned.one_row(name), "write a single rule without sizes"
+        yield "MPI112", coll_tuned.one_row(name), "write a single rule without sizes"
 
 
 def _range(document: Mapping[str, Any], keys: Sequence[str], place: str, largest: int) -> tuple[int, int]:
@@ -219,7 +230,7 @@ def _unknown(document: Mapping[str, Any], keys: set[str], place: str) -> Iterato
         if key not in keys:
             correct_key = "seg_size" if key == "segsize" else ""
             remedy = f"write {correct_key}" if correct_key else f"known: {', '.join(sorted(keys))}"
-            yield f"{place}: {key!r} is skipped", remedy
+            yield "MPI117", f"{place}: {key!r} is skipped", remedy
 
 
 def _first(keys: Sequence[str]) -> str:

@@ -135,7 +135,7 @@ class LaunchLine:
         if self.version >= (5, 0) and plugin in (*_NO_PMIX, "none"):
             effect = f"Open MPI 5 knows PMIx alone: under {plugin} each rank is rank 0 of 1"
             sure = plugin in _NO_PMIX and not contained
-            self.findings.append(Finding(self.path, self.line, effect, "srun --mpi=pmix", sure))
+            self.findings.append(Finding(self.path, self.line, "MPI409", effect, "srun --mpi=pmix", sure))
 
     def _program(self, words: Sequence[Word], launcher: LauncherWords) -> None:
         """Read one program of a launch: the launcher's options for that program, and its own arguments."""
@@ -181,7 +181,7 @@ class LaunchLine:
             if is_parameter or (word.text == "-x" and _FOR_RANKS.fullmatch(next_word.text)):
                 effect = f"{word.text} {next_word.text} comes after the program: it is an argument of that"
                 remedy = f"put it in front of {words[0].text}"
-                self.findings.append(Finding(self.path, self.line, effect, remedy))
+                self.findings.append(Finding(self.path, self.line, "MPI404", effect, remedy))
 
     def _open(self, words: Sequence[Word]) -> None:
         """Read the words after a shell variable that may contain further options or a program."""
@@ -199,7 +199,7 @@ class LaunchLine:
         elif name in launcher.parameters and len(values) == 2 and "=" in values[0].text and self.is_openmpi:
             effect = f"--{name} takes a name and a value: {values[1].text!r} is that of {values[0].text!r}"
             remedy = f"--{name} {values[0].text.replace('=', ' ', 1)}"
-            self.findings.append(Finding(self.path, self.line, effect, remedy))
+            self.findings.append(Finding(self.path, self.line, "MPI405", effect, remedy))
         elif name in launcher.parameters and len(values) == 2:
             sets = Assignment(
                 self.path, self.line, values[0].text, values[1].text, False, Source.COMMAND, literal
@@ -255,7 +255,7 @@ def cut_at_commas(path: PurePath, line: int, text: str) -> Iterator[Finding]:
             effect = (
                 f"the value ends at its comma: Slurm sets {item}, and takes {next_item} for a variable's name"
             )
-            yield Finding(path, line, effect, f"export {name} before it, and --export=ALL")
+            yield Finding(path, line, "MPI410", effect, f"export {name} before it, and --export=ALL")
 
 
 def _options(words: Sequence[Word], launcher: LauncherWords) -> Iterator[tuple[str, Mapping[int, str]]]:
@@ -273,7 +273,9 @@ def _place(path: PurePath, line: int, option: str, value: str, version: tuple[in
         k.startswith(stem) or (longer and stem.startswith(k)) for k in words
     ):
         effect = f"mpirun aborts: --{option} knows no {word!r} in Open MPI {version[0]}.{version[1]}"
-        yield Finding(path, line, effect, "socket" if word == "package" else allowed(word, sorted(words)))
+        yield Finding(
+            path, line, "MPI403", effect, "socket" if word == "package" else allowed(word, sorted(words))
+        )
 
 
 def _together(
@@ -284,11 +286,11 @@ def _together(
         earlier = by_name.get(a.name)
         if earlier and a.literal and earlier.literal and (version < (5, 0) or earlier.value != a.value):
             effect = f"mpirun aborts: {a.name} is set twice, to {earlier.value!r} and {a.value!r}"
-            yield Finding(path, line, effect, "keep one of them")
+            yield Finding(path, line, "MPI406", effect, "keep one of them")
         by_name[a.name] = a
     if ENV_LIST in by_name and "x" in options and version < (5, 0):
         effect = f"mpirun aborts: 4.1 takes no -x beside {ENV_LIST}"
-        yield Finding(path, line, effect, "use -x for all of them")
+        yield Finding(path, line, "MPI407", effect, "use -x for all of them")
 
 
 def _misplaced(path: PurePath, line: int, words: Sequence[Word], options: list[str]) -> Iterator[Finding]:
@@ -299,24 +301,28 @@ def _misplaced(path: PurePath, line: int, words: Sequence[Word], options: list[s
     """
     for name in (name for name in options if name in KNOWN["refused"]):
         effect = f"mpirun of Open MPI 5 aborts: it has no option {'-' if len(name) == 2 else '--'}{name}"
-        yield Finding(path, line, effect, KNOWN["refused"][name])
+        yield Finding(path, line, "MPI401", effect, KNOWN["refused"][name])
     mapped = [name for name in options if name in _MAPS]
     if mapped and (len(mapped) > 1 or "map-by" in options):
         place = "package" if "socket" in mapped[0] else "node"
         means = f"-{mapped[0]} means --map-by ppr:N:{place}, so --map-by is given twice"
         effect = f"mpirun of Open MPI 5 aborts: {means}"
-        yield Finding(path, line, effect, f"--map-by ppr:N:{place} alone")
+        yield Finding(path, line, "MPI402", effect, f"--map-by ppr:N:{place} alone")
     for word in words:
         if match := re.match(r"--?((?:map|rank)-by|bind-to)=(.+)", word.text):
             yield Finding(
-                path, line, f"mpirun of Open MPI 5 aborts at {word.text}", f"--{match[1]} {match[2]}"
+                path,
+                line,
+                "MPI401",
+                f"mpirun of Open MPI 5 aborts at {word.text}",
+                f"--{match[1]} {match[2]}",
             )
     args = {a.text.lstrip("-"): b.text.lower().partition(":")[0] for a, b in pairwise(words)}
     if args.get("map-by") in ("core", "hwthread") and args.get("bind-to", "").endswith(_ABOVE):
         effect = (
             f"mpirun of Open MPI 5 aborts: --bind-to {args['bind-to']} lies above --map-by {args['map-by']}"
         )
-        yield Finding(path, line, effect, "bind to what ranks are mapped by, or to a part of it")
+        yield Finding(path, line, "MPI402", effect, "bind to what ranks are mapped by, or to a part of it")
 
 
 def _srun(path: PurePath, line: int, words: Sequence[Word], launcher: LauncherWords) -> Iterator[Finding]:
@@ -324,10 +330,10 @@ def _srun(path: PurePath, line: int, words: Sequence[Word], launcher: LauncherWo
         at, value = next(iter(values.items()))
         if name == "x" and "=" in value:
             effect = f"-x of srun excludes nodes: {value} is taken for the name of one"
-            yield Finding(path, line, effect, f"export {value} before srun")
+            yield Finding(path, line, "MPI408", effect, f"export {value} before srun")
         elif name in _IN_SLURM:
             option_word = next(
                 w.text.partition("=")[0] for w in reversed(words[: at + 1]) if w.text.startswith("-")
             )
             effect = f"{option_word} is not an option of srun: it refuses to start"
-            yield Finding(path, line, effect, _IN_SLURM[name])
+            yield Finding(path, line, "MPI401", effect, _IN_SLURM[name])

@@ -42,23 +42,24 @@ def rules_file(
     for collective in file.collectives:
         if collective.name not in coll_tuned.ALGORITHMS:
             notes.note(
+                "MPI104",
                 collective.line,
                 f"coll_tuned has no algorithms for {collective.name}: its rules are ignored",
                 "leave it out",
             )
         if collective.name in names_so_far:
             effect = f"{collective.name} comes twice: its later rules replace the earlier ones"
-            notes.note(collective.line, effect, "join them")
+            notes.note("MPI105", collective.line, effect, "join them")
         names_so_far.add(collective.name)
         _collective(notes, collective, version)
     if file.cut:
-        notes.note(*file.cut)
+        notes.note("MPI109", *file.cut)
     elif file.unread_line:
         effect = "what follows the last row that was counted is ignored"
-        notes.note(file.unread_line, effect, "the counts above do not fit the rows")
+        notes.note("MPI109", file.unread_line, effect, "the counts above do not fit the rows")
     if version >= (6, 0) and not notes.findings:
         effect = "Open MPI 6 reads classic files with communicator sizes shifted by one entry"
-        notes.note(1, effect, "write JSON: export --format coll_tuned_json")
+        notes.note("MPI110", 1, effect, "write JSON: export --format coll_tuned_json")
     return notes.findings
 
 
@@ -68,7 +69,7 @@ def _header(notes: Notes, lines: Sequence[str], version: tuple[int, int], releas
     if heading(lines) and (release or (version if version < (5, 0) else first)) < first:
         since = ".".join(map(str, first))
         effect = f"Open MPI before {since} takes the number of {HEADER}N for a count: {IGNORED}"
-        notes.note(1, effect, f"{since} or newer, or no header and four columns")
+        notes.note("MPI101", 1, effect, f"{since} or newer, or no header and four columns")
 
 
 def _notation(notes: Notes, lines: Sequence[str]) -> None:
@@ -77,14 +78,14 @@ def _notation(notes: Notes, lines: Sequence[str]) -> None:
         content = line.partition("#")[0]
         if HEADER in content:
             effect = f"only in the first line is this a header; here its number is read as a count: {IGNORED}"
-            notes.note(number, effect, "move it to the first line, before all comments")
+            notes.note("MPI101", number, effect, "move it to the first line, before all comments")
         elif words := re.findall(r"[A-Za-z_]\w*", re.sub(NUMBER, " ", content)):
             effect = f"letters are skipped, so {' '.join(words)!r} says nothing and what follows is misread"
             remedy = "write ids (bcast is 7) and bytes without units; names belong into comments"
-            notes.note(number, effect, remedy)
+            notes.note("MPI102", number, effect, remedy)
         for octal in re.findall(r"(?<![\w.])0[0-9]+\b", content):
             effect = f"{octal} is read as C reads it, in base 8"
-            notes.note(number, effect, f"write {octal.lstrip('0') or '0'}")
+            notes.note("MPI103", number, effect, f"write {octal.lstrip('0') or '0'}")
 
 
 def _collective(notes: Notes, collective: RulesOf, version: tuple[int, int]) -> None:
@@ -93,6 +94,7 @@ def _collective(notes: Notes, collective: RulesOf, version: tuple[int, int]) -> 
     for entry in collective.entries:
         if prior and entry.comm_size <= prior.comm_size:
             notes.note(
+                "MPI106",
                 entry.line,
                 f"communicator size {entry.comm_size} after {prior.comm_size}: the search ends at the first "
                 "larger one, so some of these are never used",
@@ -105,6 +107,7 @@ def _collective(notes: Notes, collective: RulesOf, version: tuple[int, int]) -> 
         )
         if (line := _rows(notes, collective.name, entry, version)) and (value != 2 or above != 3):
             notes.note(
+                "MPI107",
                 line,
                 f"two_proc is also used by communicators of {value + (value == 2)} and more ranks, where it "
                 "fails with MPI_ERR_UNSUPPORTED_OPERATION",
@@ -112,6 +115,7 @@ def _collective(notes: Notes, collective: RulesOf, version: tuple[int, int]) -> 
             )
     if sizes and sizes[0] > 2:
         notes.note(
+            "MPI108",
             collective.entries[0].line,
             f"the first entry, for {sizes[0]} ranks, is also used by 2 to {sizes[0] - 1} ranks, "
             "and the last one by all larger communicators",
@@ -129,6 +133,7 @@ def _rows(notes: Notes, name: str, entry: RulesEntry, version: tuple[int, int]) 
     for line, row in entry.rows:
         if row.threshold_bytes <= bound:
             notes.note(
+                "MPI106",
                 line,
                 f"{row.threshold_bytes} bytes after {bound}: the search ends at the first larger row, so "
                 "some of these are never used",
@@ -138,9 +143,9 @@ def _rows(notes: Notes, name: str, entry: RulesEntry, version: tuple[int, int]) 
         pairs = _algorithm(notes, name, RulesRow(line, row), version) or pairs
         if row.segment_bytes and not coll_tuned.segments(name, row.algorithm):
             effect = f"algorithm {row.algorithm} of {name} has no segments: {row.segment_bytes} is ignored"
-            notes.note(line, effect, "write 0 as the segment size")
+            notes.note("MPI111", line, effect, "write 0 as the segment size")
     if len({row.algorithm for _, row in entry.rows}) > 1 and name in coll_tuned.ONE_ROW:
-        notes.note(entry.count_line, coll_tuned.one_row(name), "write a single row for 0 bytes")
+        notes.note("MPI112", entry.count_line, coll_tuned.one_row(name), "write a single row for 0 bytes")
     return pairs
 
 
@@ -152,9 +157,11 @@ def _algorithm(notes: Notes, name: str, rules_row: RulesRow, version: tuple[int,
     names = coll_tuned.algorithms(name, version)
     if number >= len(names):
         effect = f"{name} has no algorithm {number}: the first call that gets here ends with MPI_ERR_ARG"
-        notes.note(rules_row.line, effect, "known: " + ", ".join(f"{i} {n}" for i, n in enumerate(names)))
+        notes.note(
+            "MPI113", rules_row.line, effect, "known: " + ", ".join(f"{i} {n}" for i, n in enumerate(names))
+        )
         return 0
     if names[number] == "chain" and rules_row.row.fanout == 0:
         effect = "a chain with fan-out 0 is a pipeline, not what forcing the algorithm runs (fan-out 4)"
-        notes.note(rules_row.line, effect, f"write {coll_tuned.CHAIN_FANOUT} as the fan-out")
+        notes.note("MPI114", rules_row.line, effect, f"write {coll_tuned.CHAIN_FANOUT} as the fan-out")
     return rules_row.line if names[number] == coll_tuned.PAIRS_ONLY else 0

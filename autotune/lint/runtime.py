@@ -54,14 +54,14 @@ def runtime(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
     old, new = OLD.fullmatch(a.name), NEW.fullmatch(a.name)
     if version < (5, 0):
         if new:
-            yield a.finding(f"{a.name} is of Open MPI 5: 4.1 silently ignores it", _before(a.name))
+            yield a.finding("MPI306", f"{a.name} is of Open MPI 5: 4.1 silently ignores it", _before(a.name))
         return
     if a.source is Source.COMMAND and (not old or a.name.startswith("plm_rsh_")):
         return  # mpirun of 5.0 translates plm_rsh_* on its command line
     effect = f"in Open MPI 5 {a.name} in {a.source} is silently ignored: its launcher is PRRTE"
     if old and a.source is Source.COMMAND:
         effect = f"in Open MPI 5 {a.name} is silently ignored: it is of Open MPI 4"
-    yield a.finding(effect, _after(a))
+    yield a.finding("MPI306", effect, _after(a))
 
 
 def _after(a: Assignment) -> str:
@@ -110,7 +110,7 @@ def launcher(a: Assignment) -> Iterator[Finding]:
             and not any(candidate.startswith(stem) or stem.startswith(candidate) for candidate in words)
         ):
             effect = f"{name} = {a.value}: PRRTE does not know {word!r}, and mpirun aborts"
-            yield a.finding(effect, allowed(word, words))
+            yield a.finding("MPI403", effect, allowed(word, words))
     elif name in COMPONENTS:
         wrong = [
             component
@@ -119,14 +119,14 @@ def launcher(a: Assignment) -> Iterator[Finding]:
         ]
         if wrong and a.literal and not a.value.startswith("^"):
             effect = f"PRRTE has no {name} {wrong[0]!r}: mpirun aborts"
-            yield a.finding(effect, allowed(wrong[0], COMPONENTS[name].split()))
+            yield a.finding("MPI322", effect, allowed(wrong[0], COMPONENTS[name].split()))
     elif name in PRRTE or name.startswith("mca_"):
         return
     elif name.lower() in PRRTE:
-        yield a.finding(f"{ignored}: names are in small letters", f"write {PRTE_MCA}{name.lower()}")
+        yield a.finding("MPI302", f"{ignored}: names are in small letters", f"write {PRTE_MCA}{name.lower()}")
     elif OLD.fullmatch(name) or name == "oob_tcp_disable_family":
-        yield a.finding(ignored, _after(replace(a, name=name, variable=False)))
+        yield a.finding("MPI306", ignored, _after(replace(a, name=name, variable=False)))
     elif re.match(r"(?:btl|coll|pml|mtl|osc|opal|ompi|mpi)(?:_|$)", name):
-        yield a.finding(f"{ignored}, for it is Open MPI's", f"export OMPI_MCA_{name}={a.value}")
+        yield a.finding("MPI307", f"{ignored}, for it is Open MPI's", f"export OMPI_MCA_{name}={a.value}")
     elif close := likely_name(name, PRRTE):
-        yield a.finding(ignored, f"did you mean {close}?")
+        yield a.finding("MPI307", ignored, f"did you mean {close}?")

@@ -226,7 +226,7 @@ def _bare(lines: Mapping[str, int], source: str, notes: Notes) -> None:
             and name.startswith(f"{component[0]}_{component[1]}_")
             and not re.search(rf"\$\{{?{name}\b", source)
         ):
-            notes.note(line, f"nothing reads {name}", f"did you mean {MCA}{name}?")
+            notes.note("MPI503", line, f"nothing reads {name}", f"did you mean {MCA}{name}?")
 
 
 def _slips(script: Script, notes: Notes) -> None:
@@ -235,14 +235,14 @@ def _slips(script: Script, notes: Notes) -> None:
     for call in script.calls:
         for name, _ in call.sets:
             if slip := _SLIP.fullmatch(name):
-                notes.note(call.line, f"nothing reads {name}", f"did you mean {MCA}{slip[1]}?")
+                notes.note("MPI502", call.line, f"nothing reads {name}", f"did you mean {MCA}{slip[1]}?")
             if previous and previous is not call and previous.line == call.line and _ends_in_list(previous):
                 effect = f"the shell ends the list at ';': {name} is not in it"
-                notes.note(call.line, effect, "put the value in quotes")
+                notes.note("MPI504", call.line, effect, "put the value in quotes")
         previous = call
     for line, source in script.broken:
         if re.search(rf"(?:{'|'.join((MCA, *_prefixes()))})\w+=([\"'])(?!.*\1)", source, re.DOTALL):
-            notes.note(line, "a quote is not closed", "close it")
+            notes.note("MPI505", line, "a quote is not closed", "close it")
 
 
 def _typed(script: Script, notes: Notes) -> None:
@@ -252,14 +252,21 @@ def _typed(script: Script, notes: Notes) -> None:
         launch = place_of(call.words) is not None
         for name, word in call.sets:
             if name.startswith((MCA, *_prefixes())) and _TYPESET.search(word.text):
-                notes.note(call.line, f"{name} = {word.text}: such quotes are part of it", "write ' or \"")
+                notes.note(
+                    "MPI506", call.line, f"{name} = {word.text}: such quotes are part of it", "write ' or \""
+                )
         for word in call.words if launch else ():
             if _TYPESET.match(word.text) or "\u00a0" in word.text:
                 effect = f"{word.text!r} is no option: its dash or blank is that of a typesetter"
-                notes.note(call.line, effect, "write - and a plain blank")
+                notes.note("MPI506", call.line, effect, "write - and a plain blank")
         if previous and call.words and re.fullmatch(r"--?[a-z][\w-]*", call.words[0].text):
             effect = f"{call.words[0].text} is no part of the launch in line {previous.line}, which has ended"
-            notes.note(call.line, effect, "end each line but the last in a backslash, and nothing behind it")
+            notes.note(
+                "MPI411",
+                call.line,
+                effect,
+                "end each line but the last in a backslash, and nothing behind it",
+            )
         previous = call if launch else None
 
 
@@ -267,7 +274,7 @@ def _parted(text: str, notes: Notes) -> None:
     """Note assignments of libraries' variables in a syntax that the shell refuses."""
     for number, line in enumerate(text.splitlines(), start=1):
         if (match := _ASSIGNS.match(line)) and match[1].startswith((MCA, "PRTE_MCA_", *_prefixes())):
-            notes.note(number, f"the shell refuses this: {match[1]} is not set", "write export A=b")
+            notes.note("MPI507", number, f"the shell refuses this: {match[1]} is not set", "write export A=b")
 
 
 def _ends_in_list(call: Call) -> bool:
@@ -298,7 +305,7 @@ def _unseen(script: Script, source: str, notes: Notes) -> None:
     for name, line in list(names.items())[:last]:
         if name not in script.exported | passed | used and not is_own(name):
             effect = f"{name} is set in the shell but not exported: no rank sees it"
-            notes.note(line, effect, f"write export {name}=…")
+            notes.note("MPI501", line, effect, f"write export {name}=…")
 
 
 def is_own(name: str) -> bool:

@@ -96,7 +96,7 @@ def selection(
     effect = FRAMEWORKS[a.name]
     if "^" in a.value[1:]:
         remedy = "one ^ before the whole list leaves all of its names out; names to use stand without any"
-        yield a.finding(f"{a.name} = {a.value}: ^ stands within the list: {effect}", remedy)
+        yield a.finding("MPI321", f"{a.name} = {a.value}: ^ stands within the list: {effect}", remedy)
         return
     without, names = listed(a.value)
     if not without:
@@ -107,7 +107,7 @@ def selection(
         lacking = f"without {' and '.join(missing)} some collectives have nobody: MPI_Init aborts"
         leave = "leave out what shall not be used: coll = ^NAME"
         yield a.finding(
-            f"coll = {a.value}: {lacking}", leave if not without else f"keep {', '.join(missing)}"
+            "MPI323", f"coll = {a.value}: {lacking}", leave if not without else f"keep {', '.join(missing)}"
         )
 
 
@@ -122,11 +122,11 @@ def _component(
     if which := lacks(f"{a.name}_{name}", version) if name in of_any else "":
         which = which.replace(f"{a.name}_", f"{a.name} ")
         remedy = "leave it out" if "," in a.value else f"leave {a.name} out"
-        yield a.finding(f"{which}: {effect}", "vader" if name == "sm" else remedy)
+        yield a.finding("MPI322", f"{which}: {effect}", "vader" if name == "sm" else remedy)
     elif built.get(a.name) and usable and name not in usable:
         release = f"Open MPI {version[0]}.{version[1]}"
         place = f"in the {release} that is installed here" if name in of_any else f"in {release}"
         problem = f"there is no {a.name} {name!r} {place}: {effect}"
-        yield a.finding(problem, allowed(name, sorted(built[a.name])), sure=name not in of_any)
+        yield a.finding("MPI322", problem, allowed(name, sorted(built[a.name])), sure=name not in of_any)
     elif name not in of_any and (close := plain if plain in of_any else likely_name(plain, of_any)):
-        yield a.finding(f"there is no {a.name} {name!r}: {effect}", f"did you mean {close}?")
+        yield a.finding("MPI322", f"there is no {a.name} {name!r}: {effect}", f"did you mean {close}?")

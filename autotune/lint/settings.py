@@ -112,37 +112,40 @@ def together(reach: Reach, version: tuple[int, int], one_node: bool = False) -> 
         excluding = last.get(f"{name.removesuffix('include')}exclude") if name.endswith("_include") else None
         if excluding is not None and excluding.value:
             effect = f"{name} and {excluding.name} exclude each other: Open MPI refuses them with a message"
-            findings.append(excluding.finding(effect, "keep one of them"))
+            findings.append(excluding.finding("MPI325", effect, "keep one of them"))
     file = last.get(_FILE)
     choices = ([file] if file else []) + forced
     unsaid = reach.closed and not reach.perhaps & {_DYNAMIC, "coll", "coll_han_priority"}
     if choices and (switch := last.get(_DYNAMIC)) is None and unsaid:
         effect = f"without {_DYNAMIC} = 1 rules and forced algorithms are silently ignored"
-        findings.append(choices[0].finding(effect, f"add {_DYNAMIC} = 1", sure=reach.alone))
+        findings.append(choices[0].finding("MPI121", effect, f"add {_DYNAMIC} = 1", sure=reach.alone))
     elif choices and switch is not None and switch.literal and switch.value not in _ON:
         effect = f"{_DYNAMIC} = {switch.value}: rules and forced algorithms are silently ignored"
-        findings.append(switch.finding(effect, f"write {_DYNAMIC} = 1"))
+        findings.append(switch.finding("MPI121", effect, f"write {_DYNAMIC} = 1"))
     if file and forced:
         winner = "the forced algorithm" if version >= (5, 0) else "the file"
         effect = f"beside a rules file: {winner} wins on this version, the other one on another"
         findings += [
-            parameter.finding(f"{parameter.name} {effect}", "keep one of them") for parameter in forced
+            parameter.finding("MPI122", f"{parameter.name} {effect}", "keep one of them")
+            for parameter in forced
         ]
     if choices and version >= (5, 0) and not one_node and unsaid and not _han_is_below(last):
         effect = (
             "coll_han (priority 35) outranks coll_tuned (30) in Open MPI 5: on several nodes it decides first"
         )
         remedy = "coll_han_priority = 0, or coll = ^han, if these choices shall hold"
-        findings.append(choices[0].finding(effect, remedy))
+        findings.append(choices[0].finding("MPI123", effect, remedy))
     findings += [finding for a in forced for finding in _segments(a, last)]
     out = last.get("coll")
     if choices and out and out.literal and out.value[:1] == "^" and "tuned" in out.value[1:].split(","):
         effect = f"coll = {out.value}: rules and algorithms of coll_tuned mean nothing without it"
-        findings.append(choices[0].finding(effect, "leave one of them out"))
+        findings.append(choices[0].finding("MPI124", effect, "leave one of them out"))
     for parameter in forced:
         if _algorithm_name(parameter) == coll_tuned.PAIRS_ONLY:
             effect = f"{parameter.name}: {coll_tuned.PAIRS_ONLY} fails on any other number of ranks than two"
-            findings.append(parameter.finding(effect, "put it into a rules file, under communicator size 2"))
+            findings.append(
+                parameter.finding("MPI107", effect, "put it into a rules file, under communicator size 2")
+            )
     findings += _alone(last.get("btl"), last.get("pml"), reach)
     return findings + list(_unused(reach, last.get("pml")))
 
@@ -160,7 +163,10 @@ def _alone(btl: Assignment | None, pml: Assignment | None, reach: Reach) -> Iter
         effect = f"btl = {btl.value}: without self no rank reaches itself, and MPI_Init aborts under pml ob1"
         remedy = "name self, too" if not without else "do not name self after ^"
         yield btl.finding(
-            effect, remedy, sure=pml is not None and pml.value == "ob1" and not reach.perhaps & {"pml", "btl"}
+            "MPI324",
+            effect,
+            remedy,
+            sure=pml is not None and pml.value == "ob1" and not reach.perhaps & {"pml", "btl"},
         )
 
 
@@ -172,7 +178,7 @@ def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
     if pml.value == "ucx" and btl and btl.value[:1] != "^" and _NETWORKS & set(btl.value.split(",")):
         effect = f"pml = ucx sends no message over a BTL: btl = {btl.value} changes nothing"
         remedy = "leave btl out (UCX_TLS chooses the transports), or pml = ob1"
-        yield btl.finding(effect, remedy, sure=False)  # one-sided communication (osc) may use BTLs
+        yield btl.finding("MPI326", effect, remedy, sure=False)  # one-sided communication (osc) may use BTLs
     if "ucx" in pml.value.split(",") or USES_UCX in reach.perhaps:
         return
     if any(_USERS_OF_UCX.match(f"{a.name}={a.value}") for a in reach.assigned):
@@ -181,7 +187,7 @@ def _unused(reach: Reach, pml: Assignment | None) -> Iterator[Finding]:
         if ucx.variable and ucx.name.startswith("UCX_") and not _TOLD.match(ucx.name):
             effect = f"pml = {pml.value} does not use UCX: UCX_* variables change nothing"
             yield ucx.finding(
-                effect, "pml = ucx, or leave the variables out", sure=False
+                "MPI327", effect, "pml = ucx, or leave the variables out", sure=False
             )  # a program may use UCX by itself
             return
 
@@ -195,7 +201,7 @@ def released(assigned: Sequence[Assignment], releases: Collection[tuple[int, ...
         for a in assigned:
             if not a.variable and a.source in bug["ways"] and re.fullmatch(bug["parameter"], a.name):
                 effect, remedy = (bug[key].format(name=a.name, value=a.value) for key in ("effect", "remedy"))
-                yield a.finding(f"Open MPI before {bug['mended']}: {effect}", remedy)
+                yield a.finding("MPI308", f"Open MPI before {bug['mended']}: {effect}", remedy)
 
 
 def _one(
@@ -205,20 +211,22 @@ def _one(
     exists: Callable[[str], bool] | None,
 ) -> Iterator[Finding]:
     if a.name != a.name.lower() and _is_parameter(a.name.lower(), parameter_names):
-        yield a.finding(f"nothing reads {a.name}: names are in small letters", f"write {a.name.lower()}")
+        yield a.finding(
+            "MPI302", f"nothing reads {a.name}: names are in small letters", f"write {a.name.lower()}"
+        )
         return
     if of_the_runtime(a.name):
         yield from runtime(a, version)
         return
     if a.literal and re.fullmatch(r"(?:opal_common|pml|osc)_ucx_tls", a.name) and (problem := _transports(a)):
-        yield a.finding(*problem, sure=False)  # osc = ucx may need these transports
+        yield a.finding("MPI329", *problem, sure=False)  # osc = ucx may need these transports
         return
     if which := lacks(a.name, version):
-        yield a.finding(f"{which}: it is silently ignored", "leave it out")
+        yield a.finding("MPI304", f"{which}: it is silently ignored", "leave it out")
         return
     if a.name in _REPLACED and version >= (5, 0):
         effect = f"Open MPI {version[0]} has no {a.name}: it is silently ignored"
-        yield a.finding(effect, _REPLACED[a.name])
+        yield a.finding("MPI305", effect, _REPLACED[a.name])
         return
     if _OF_ALL.fullmatch(a.name) or (parameter_names and _of_another_build(a.name, parameter_names)):
         return
@@ -235,7 +243,7 @@ def _one(
         return
     if full_name := _full_name(a.name, names, _COMMON, KNOWN["runtime"]["prte"].split()):
         effect = f"nothing reads {a.name}: a parameter's name begins with its framework"
-        yield a.finding(effect, f"did you mean {full_name}?")
+        yield a.finding("MPI303", effect, f"did you mean {full_name}?")
         return
     slip = likely_name(a.name, names)
     if a.name not in names and (slip or is_checked):
@@ -243,7 +251,9 @@ def _one(
         remedy = f"did you mean {slip}?" if close else "ompi_info --all lists the names"
         release = f"Open MPI {version[0]}.{version[1]}"
         sure = bool(slip) or a.name.startswith("coll_tuned_")  # other builds have further components
-        yield a.finding(f"{release} has no parameter {a.name}: it is silently ignored", remedy, sure=sure)
+        yield a.finding(
+            "MPI301", f"{release} has no parameter {a.name}: it is silently ignored", remedy, sure=sure
+        )
         return
     if a.name == ENV_LIST:
         yield from _env_list(a, version)
@@ -302,7 +312,7 @@ def _env_list(a: Assignment, version: tuple[int, int]) -> Iterator[Finding]:
         effects.append("it overrides what users export themselves")
     if effects:
         remedy = "ucx.conf in UCX_CONFIG_DIR, export in a script, or -x lines in a file for --tune"
-        yield a.finding(f"{ENV_LIST}: {' and '.join(effects)}", remedy)
+        yield a.finding("MPI328", f"{ENV_LIST}: {' and '.join(effects)}", remedy)
 
 
 def _rules_path(a: Assignment, exists: Callable[[str], bool] | None) -> Iterator[Finding]:
@@ -310,10 +320,14 @@ def _rules_path(a: Assignment, exists: Callable[[str], bool] | None) -> Iterator
     anywhere = a.source in (Source.FILE, Source.TUNE) or a.value.startswith(("~", "$"))
     if not a.value.startswith("/") and anywhere:
         effect = "is looked up in the working directory of each rank, and ignored if it is not there"
-        yield a.finding(f"{a.value!r} {effect}", "write an absolute path; ~ and $HOME are not expanded")
+        yield a.finding(
+            "MPI125", f"{a.value!r} {effect}", "write an absolute path; ~ and $HOME are not expanded"
+        )
     elif a.value.startswith("/") and exists is not None and not exists(a.value):
         is_certain = a.source in (Source.FILE, Source.TUNE)
-        yield a.finding(f"{a.value} is missing: silently ignored", "correct the path", sure=is_certain)
+        yield a.finding(
+            "MPI125", f"{a.value} is missing: silently ignored", "correct the path", sure=is_certain
+        )
 
 
 def _algorithm(a: Assignment, collective: str, version: tuple[int, int]) -> Iterator[Finding]:
@@ -328,7 +342,7 @@ def _algorithm(a: Assignment, collective: str, version: tuple[int, int]) -> Iter
             f"{i} {coll_tuned.enumerator(collective, i, version)}" for i, _ in enumerate(algorithms)
         )
         effect = f"{a.name} = {a.value} is refused with a message, and the default runs"
-        yield a.finding(effect, f"known: {names}")
+        yield a.finding("MPI113", effect, f"known: {names}")
 
 
 def _algorithm_name(forced: Assignment) -> str:
@@ -349,7 +363,9 @@ def _segments(forced: Assignment, last: dict[str, Assignment]) -> Iterator[Findi
         and name not in ("", coll_tuned.DEFAULT)
         and name not in coll_tuned.SEGMENTED.get(collective, ())
     ):
-        yield size.finding(f"{name} of {collective} has no segments: {size.name} is ignored", "leave it out")
+        yield size.finding(
+            "MPI111", f"{name} of {collective} has no segments: {size.name} is ignored", "leave it out"
+        )
 
 
 def _forced(name: str) -> str:

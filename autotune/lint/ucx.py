@@ -46,13 +46,13 @@ def ucx_file(path: PurePath, text: str, version: tuple[int, int]) -> Read:
             continue
         name, equals, value = (part.strip() for part in stripped.partition("="))
         if not equals:
-            notes.note(number, f"{stripped!r} assigns nothing: it is skipped", "NAME=value")
+            notes.note("MPI201", number, f"{stripped!r} assigns nothing: it is skipped", "NAME=value")
         elif name.startswith("export "):
-            notes.note(number, "this is not a shell: the line sets nothing", "leave export out")
+            notes.note("MPI210", number, "this is not a shell: the line sets nothing", "leave export out")
         elif section and name in _CONDITIONS:
             continue
         elif not name.startswith("UCX_"):
-            notes.note(number, f"{name} is not a variable of UCX: it is ignored", "UCX_…")
+            notes.note("MPI203", number, f"{name} is not a variable of UCX: it is ignored", "UCX_…")
         else:
             notes.quoted(number, name, value)
             notes.commented(number, name, value, r"\s#")
@@ -76,23 +76,25 @@ def variables(
             continue
         if a.name not in COMMON and (close := likely_name(a.name, installed) or likely_name(a.name, COMMON)):
             effect = f"UCX knows no {a.name}: it warns once and runs on without it"
-            findings.append(a.finding(effect, f"did you mean {close}?"))
+            findings.append(a.finding("MPI601", effect, f"did you mean {close}?"))
         if a.name == "UCX_LOG":
             effect = "UCX knows no UCX_LOG: it warns once and runs on without it"
-            findings.append(a.finding(effect, "UCX_LOG_LEVEL"))
+            findings.append(a.finding("MPI601", effect, "UCX_LOG_LEVEL"))
         if not a.literal:
             continue
         keys = {part.partition(":")[0] if ":" in part else "" for part in a.value.split(",")}
         places = keys & {"intra", "inter"}
         if a.name == "UCX_RNDV_THRESH" and len(places) == 1 and "" not in keys:
             effect = "intra: and inter: must both be given: UCX refuses one alone and the job aborts"
-            findings.append(a.finding(effect, "e.g. intra:64k,inter:256k"))
+            findings.append(a.finding("MPI604", effect, "e.g. intra:64k,inter:256k"))
         if a.name not in ("UCX_RNDV_THRESH", "UCX_TLS") and places:
             effect = f"{a.name} takes neither intra: nor inter:: UCX refuses the value and the job aborts"
-            findings.append(a.finding(effect, "one value for both; only UCX_RNDV_THRESH distinguishes them"))
+            findings.append(
+                a.finding("MPI604", effect, "one value for both; only UCX_RNDV_THRESH distinguishes them")
+            )
         if a.name in _ABOVE_ZERO and re.fullmatch(r"0+(?:\.0*)?[a-z]*", a.value):
             effect = f"UCX refuses {a.name} = {a.value}, and pml ucx is not there"
-            findings.append(a.finding(effect, _ABOVE_ZERO[a.name]))
+            findings.append(a.finding("MPI602", effect, _ABOVE_ZERO[a.name]))
         if a.name == "UCX_NET_DEVICES" and not _NOT_JUDGED.search(a.value):
             findings += _devices(a, wants_port=bool(_BEFORE_121.search(text)))
         if a.name == "UCX_TLS":
@@ -101,7 +103,7 @@ def variables(
             if unknown:
                 effect = f"UCX knows no transport {', '.join(unknown)}: it warns and leaves it out"
                 # Not sure, because another build of UCX may have the transport.
-                findings.append(a.finding(effect, "ucx_info -d lists them", sure=False))
+                findings.append(a.finding("MPI606", effect, "ucx_info -d lists them", sure=False))
     return findings
 
 
@@ -115,7 +117,9 @@ def _devices(a: Assignment, *, wants_port: bool) -> Iterator[Finding]:
     bare = [part for part in parts if _DEVICE_OF_IB.fullmatch(part)]
     if wrong:
         effect = f"UCX looks for one device that is called {wrong!r}, warns, and goes on without it"
-        yield a.finding(effect, "names between commas, each of verbs with its port: mlx5_0:1,mlx5_1:1")
+        yield a.finding(
+            "MPI605", effect, "names between commas, each of verbs with its port: mlx5_0:1,mlx5_1:1"
+        )
     elif bare:
         effect = f"UCX before 1.21 knows no device {bare[0]!r}: it warns, and goes on without it"
-        yield a.finding(effect, f"name the port: {bare[0]}:1", sure=wants_port)
+        yield a.finding("MPI605", effect, f"name the port: {bare[0]}:1", sure=wants_port)

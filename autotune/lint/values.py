@@ -85,12 +85,14 @@ def _of_ucx(a: Assignment, knob: Knob) -> Iterator[Finding]:
                 form = _WHOLE if knob.kind is KnobKind.INTEGER else _REAL
                 begins = form.match(part)
                 if begins and begins[0] != part:
-                    yield a.finding(f"{a.name} is cut to {begins[0]}: {part!r} is no number", begins[0])
+                    yield a.finding(
+                        "MPI603", f"{a.name} is cut to {begins[0]}: {part!r} is no number", begins[0]
+                    )
                     continue
                 hint = "" if begins else "a number"
         if hint:
             effect = f"{a.name} = {a.value}: UCX {knob.version} refuses the value"
-            yield a.finding(effect, hint, sure=_is_wrong(part, knob))
+            yield a.finding("MPI602", effect, hint, sure=_is_wrong(part, knob))
 
 
 def _of_openmpi(a: Assignment, knob: Knob) -> Iterator[Finding]:
@@ -100,7 +102,9 @@ def _of_openmpi(a: Assignment, knob: Knob) -> Iterator[Finding]:
             abort = "the framework does not open and MPI_Init aborts"
             effect = abort if knob.name.endswith("_base_verbose") else "the default holds"
             yield a.finding(
-                f"{a.name} = {a.value} is refused with a message: {effect}", allowed(a.value, knob.allowed)
+                "MPI311",
+                f"{a.name} = {a.value} is refused with a message: {effect}",
+                allowed(a.value, knob.allowed),
             )
     elif knob.kind in (KnobKind.INTEGER, KnobKind.BYTES, KnobKind.REAL) and a.value:
         form = _REAL if knob.kind is KnobKind.REAL else _SUFFIX
@@ -108,7 +112,9 @@ def _of_openmpi(a: Assignment, knob: Knob) -> Iterator[Finding]:
             begins = form.match(a.value)
             number = begins[0] if begins else "0"
             if a.value.lower() not in _MEANS_0:
-                yield a.finding(f"{a.name} = {a.value} is silently taken for {number}", "a whole number")
+                yield a.finding(
+                    "MPI312", f"{a.name} = {a.value} is silently taken for {number}", "a whole number"
+                )
 
 
 def _of_mpich(a: Assignment, knob: Knob) -> Iterator[Finding]:
@@ -121,16 +127,20 @@ def _of_mpich(a: Assignment, knob: Knob) -> Iterator[Finding]:
         return
     if hint:
         effect = f"{a.name} = {a.value}: MPICH {knob.version} refuses it, and MPI_Init aborts"
-        yield a.finding(effect, hint, sure=_is_wrong(a.value, knob))
+        yield a.finding("MPI703", effect, hint, sure=_is_wrong(a.value, knob))
 
 
 def _of_libfabric(a: Assignment, knob: Knob) -> Iterator[Finding]:
     library = f"libfabric {knob.version}"
     if knob.kind is KnobKind.BOOLEAN and a.value.lower() not in _BOOL_OF_LIBFABRIC:
-        yield a.finding(f"{a.name} = {a.value} is no boolean of {library}: the default holds", "0 or 1")
+        yield a.finding(
+            "MPI703", f"{a.name} = {a.value} is no boolean of {library}: the default holds", "0 or 1"
+        )
     elif knob.kind is KnobKind.ENUMERATOR and a.value.lower() not in knob.allowed:
         hint = allowed(a.value, knob.allowed)
-        yield a.finding(f"{library} knows no {a.name} = {a.value}", hint, sure=_is_wrong(a.value, knob))
+        yield a.finding(
+            "MPI703", f"{library} knows no {a.name} = {a.value}", hint, sure=_is_wrong(a.value, knob)
+        )
     elif knob.kind is KnobKind.LIST:
         sign = ";" if a.name == "FI_HMEM" else r"[,;]"
         parts = [part.partition(":")[0].lower() for part in re.split(sign, a.value.lstrip("^")) if part]
@@ -138,12 +148,12 @@ def _of_libfabric(a: Assignment, knob: Knob) -> Iterator[Finding]:
             close = "names stand between semicolons" if "," in part else likely_name(part, knob.allowed)
             if close:
                 hint = close if " " in close else f"did you mean {close}?"
-                yield a.finding(f"{a.name}: {library} knows no {part!r}, and leaves it out", hint)
+                yield a.finding("MPI704", f"{a.name}: {library} knows no {part!r}, and leaves it out", hint)
     elif knob.kind in (KnobKind.INTEGER, KnobKind.BYTES) and not _WHOLE.fullmatch(a.value.strip() or "0"):
         begins = _WHOLE.match(a.value)
         number = begins[0] if begins else "0"
         yield a.finding(
-            f"{a.name} = {a.value} is silently taken for {number}", "a whole number without a unit"
+            "MPI704", f"{a.name} = {a.value} is silently taken for {number}", "a whole number without a unit"
         )
 
 
@@ -157,13 +167,17 @@ def _of_intel(a: Assignment, knob: Knob) -> Iterator[Finding]:
         number = part.partition(":")[0].partition("@")[0].strip()
         if number and not number.isdecimal():
             effect = f"{a.name} = {a.value}: Intel MPI says that it ignores the value"
-            yield a.finding(effect, f"numbers, not names: {documented}" if names else "numbers, not names")
+            yield a.finding(
+                "MPI706", effect, f"numbers, not names: {documented}" if names else "numbers, not names"
+            )
             return
         if number and int(number) > int(knob.allowed[0]):
             effect = (
                 f"Intel MPI {knob.version} has no {c} algorithm {number}: it says that it ignores the value"
             )
-            yield a.finding(effect, f"documented: {documented}" if names else f"at most {knob.allowed[0]}")
+            yield a.finding(
+                "MPI706", effect, f"documented: {documented}" if names else f"at most {knob.allowed[0]}"
+            )
             return
 
 

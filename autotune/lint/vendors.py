@@ -75,7 +75,7 @@ def beside(
     old = next((a for name, a in last.items() if name.startswith("MV2_")), None)
     if old and any(name.startswith("MVP_") for name in last):
         effect = f"MVAPICH 3 and later ignore {old.name}, and MVAPICH2 ignores MVP_*"
-        findings.append(old.finding(effect, "the names of the version that is installed"))
+        findings.append(old.finding("MPI705", effect, "the names of the version that is installed"))
     for kind, trap in traps().items():
         findings += trap.together(last, texts, plugin_texts.get(kind, ()))
     return findings
@@ -85,14 +85,18 @@ def _one(a: Assignment, new: bool) -> Iterator[Finding]:
     """Yield the findings on one variable; ``new`` says that the file names an Intel MPI of 2019 or later."""
     if a.name in _GONE:
         effect, remedy = _GONE[a.name]
-        yield a.finding(f"{a.name}: {effect}", remedy, sure=new and a.name.startswith("I_MPI_"))
+        yield a.finding("MPI702", f"{a.name}: {effect}", remedy, sure=new and a.name.startswith("I_MPI_"))
     elif a.name.startswith("FI_") and (slip := likely_name(a.name, recorded())):
-        yield a.finding(f"libfabric knows no {a.name}: it is silently ignored", f"did you mean {slip}?")
+        yield a.finding(
+            "MPI701", f"libfabric knows no {a.name}: it is silently ignored", f"did you mean {slip}?"
+        )
     if a.name == "I_MPI_FABRICS" and (old := {"dapl", "tcp", "tmi", "ofa"} & set(re.split("[:,]", a.value))):
         effect = f"I_MPI_FABRICS = {a.value}: Intel MPI has no {min(old)} since 2019"
-        yield a.finding(effect, "shm, ofi or shm:ofi; FI_PROVIDER chooses the network", sure=new)
+        yield a.finding("MPI703", effect, "shm, ofi or shm:ofi; FI_PROVIDER chooses the network", sure=new)
     if a.name.startswith("MV2_INTER_") and a.name.endswith("_TUNING") and not a.value.isdecimal():
-        yield a.finding(f"{a.name} takes the number of an algorithm, not {a.value!r}", "see its user guide")
+        yield a.finding(
+            "MPI706", f"{a.name} takes the number of an algorithm, not {a.value!r}", "see its user guide"
+        )
     if match := _ALGORITHM.fullmatch(a.name):
         yield from _forced(a, match[1].lower())
     if a.name.startswith("I_MPI_ADJUST_"):
@@ -108,7 +112,7 @@ def _name(a: Assignment, new_intel: bool, new_mpich: bool) -> Iterator[Finding]:
         return
     if _REMOVED_INTEL.fullmatch(a.name):
         effect = f"Intel MPI has had no {a.name} since 2019: its value is ignored"
-        yield a.finding(effect, "FI_PROVIDER and FI_* choose and tune the network", sure=new_intel)
+        yield a.finding("MPI702", effect, "FI_PROVIDER and FI_* choose and tune the network", sure=new_intel)
         return
     for prefix, library, names_version in (
         ("I_MPI_", "Intel MPI 2021", new_intel),
@@ -119,14 +123,14 @@ def _name(a: Assignment, new_intel: bool, new_mpich: bool) -> Iterator[Finding]:
         names = [name for name in recorded() if name.startswith(prefix)]
         ends = [name for name in names if name.endswith(f"_{a.name.removeprefix(prefix)}")]
         if close := likely_name(a.name, names):
-            yield a.finding(f"{library} knows no {a.name}: it is ignored", f"did you mean {close}?")
+            yield a.finding("MPI701", f"{library} knows no {a.name}: it is ignored", f"did you mean {close}?")
         elif len(ends) == 1:
             effect = f"{library} knows no {a.name}: it is ignored"
-            yield a.finding(effect, f"did you mean {ends[0]}?", sure=names_version)
+            yield a.finding("MPI701", effect, f"did you mean {ends[0]}?", sure=names_version)
         elif names_version and prefix == "MPIR_CVAR_":
             effect = f"{library} 4.3 to 5.0 list no {a.name}: it is ignored"
             yield a.finding(
-                effect, "MPI_T lists the names (autotune doctor --knobs)", sure=False
+                "MPI701", effect, "MPI_T lists the names (autotune doctor --knobs)", sure=False
             )  # an MPICH with another device may have the variable
 
 
@@ -143,7 +147,9 @@ def _forced(a: Assignment, collective: str) -> Iterator[Finding]:
         return  # this program does not know the collective's algorithms
     if a.value not in (*algorithms, *_BESIDE):
         yield a.finding(
-            f"{collective} has no algorithm {a.value!r}: MPI_Init aborts", f"known: {', '.join(algorithms)}"
+            "MPI706",
+            f"{collective} has no algorithm {a.value!r}: MPI_Init aborts",
+            f"known: {', '.join(algorithms)}",
         )
 
 
@@ -151,8 +157,8 @@ def _adjusted(a: Assignment) -> Iterator[Finding]:
     """Yield findings on a value of ``I_MPI_ADJUST_*``, as Intel MPI 2021.18 was observed to read it."""
     if "@" in a.value and ":" in a.value:
         effect = "with @ in it the message sizes are forgotten: the first algorithm is taken for all"
-        yield a.finding(effect, "sizes or communicator sizes, not both")
+        yield a.finding("MPI707", effect, "sizes or communicator sizes, not both")
     if any(float(number) > _LARGEST_INTEL for number in re.findall(r"\d+", a.value)):
         yield a.finding(
-            f"a number beyond {_LARGEST_INTEL}: Intel MPI crashes as it starts", str(_LARGEST_INTEL)
+            "MPI707", f"a number beyond {_LARGEST_INTEL}: Intel MPI crashes as it starts", str(_LARGEST_INTEL)
         )

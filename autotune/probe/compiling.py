@@ -152,7 +152,7 @@ def _compiled(argv: Sequence[str], text: str, env: Mapping[str, str], folder: Pa
                 argv, stdin=stdin, stdout=output, stderr=output, env=env, start_new_session=True
             )
         except OSError as exc:
-            raise StackError(f"{argv[0]} did not run: {exc}") from exc
+            raise StackError(f"{argv[0]} did not run: {exc.strerror or exc}") from exc
     try:
         code = _exit_code(process, folder)
     finally:

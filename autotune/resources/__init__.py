@@ -45,15 +45,15 @@ def facts(name: str) -> dict[str, Any]:
     return tomllib.loads((_PACKAGE / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def space_text(name: str) -> str:
+def space_text(name: str, *others: str) -> str:
     """Return the text of a search space's file: one in ``search_spaces`` by its name, or any other by a path.
 
     Raises:
-        SpaceError: there is no such file; the message lists the names.
+        SpaceError: there is no such file; the message lists the names, and ``others`` that are allowed too.
     """
     shipped = {path.stem: path for path in sorted(folder("search_spaces").glob("*.yaml"))}
     path = shipped.get(name, Path(name).expanduser())
-    hint = f"{allowed(name, shipped)}, or a path"
+    hint = f"{allowed(name, [*shipped, *others])}, or a path"
     return user_text(path, f"space={name}", hint, raised=SpaceError, max_bytes=MOST_YAML)
 
 

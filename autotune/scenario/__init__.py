@@ -6,7 +6,7 @@ are in ``conf/config.yaml`` and in the groups next to it, nowhere else. The data
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
@@ -39,6 +39,21 @@ PATHS = (
     *("objective.weights", "space", "warm_start"),
 )
 """Keys that name a file or a directory."""
+CHOICES: Mapping[str, Collection[str]] = {
+    **dict.fromkeys(("collective", "verify.also"), MEASURED),
+    "pattern": PATTERNS,
+    "objectives": UNITS,
+    "require": ("reproducible",),
+    "operations": ("any", COMMUTATIVE),
+    "mpi.stack": ("any", *STACKS),
+    "mpi.from": ("auto", "site", "wheel"),
+    "probe.kind": ("mpi", "command"),
+    "verify.other_loop": ("ignored", "shown", "counts"),
+    "launch.with": ("auto", "mpirun", "srun"),
+    "probe.options.pass": ("arguments", "environment", "template"),
+    "probe.options.answer": ("json", "patterns"),
+}
+"""Maps each key whose values are words of a list, or lists of such words, to these words."""
 _RANGES: Mapping[str, float] = {
     **dict.fromkeys(("baseline.launches", "seed"), inf),
     **dict.fromkeys(("launch.queue_timeout_s", "stop.min_gain", "verify.launches"), inf),
@@ -91,12 +106,12 @@ class Scenario:
 
     def __post_init__(self) -> None:
         for name in self.collective:
-            _among("collective", name, MEASURED)
+            _among("collective", name)
         for name in self.require:
-            _among("require", name, ("reproducible",))
-        _among("operations", self.operations, ("any", COMMUTATIVE))
+            _among("require", name)
+        _among("operations", self.operations)
         for name in self.objectives:
-            _among("objectives", name, UNITS)
+            _among("objectives", name)
         if not self.collective or not self.objectives:
             raise ScenarioError("objectives, and collective or pattern, must name at least one each")
         for section, names in _POSITIVE.items():
@@ -106,26 +121,27 @@ class Scenario:
                     raise ScenarioError(f"{section}.{name}={value}", "expected a number above zero")
         if not re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", self.budget.until or "0:00"):
             raise ScenarioError(f"budget.until={self.budget.until}", "expected a time of day such as '08:00'")
-        _among("mpi.stack", self.mpi.stack, ("any", *STACKS))
-        _among("mpi.from", self.mpi.origin, ("auto", "site", "wheel"))
-        _among("probe.kind", self.probe.kind, ("mpi", "command"))
+        _among("mpi.stack", self.mpi.stack)
+        _among("mpi.from", self.mpi.origin)
+        _among("probe.kind", self.probe.kind)
         if self.probe.kind == "mpi":
             for name in self.probe.options:
-                _among("probe.options", name, ("loop",))
+                if name != "loop":
+                    raise ScenarioError(f"probe.options={name}", allowed(name, ("loop",)))
         if (self.probe.kind == "command") != bool(self.responses):
             raise ScenarioError(
                 f"probe.kind={self.probe.kind} with responses={dict(self.responses)}",
                 "probe=command needs responses, e.g. responses.runtime_s=min; probe.kind=mpi has none",
             )
         for name in self.verify.also:
-            _among("verify.also", name, MEASURED)
-        _among("verify.other_loop", self.verify.other_loop, ("ignored", "shown", "counts"))
+            _among("verify.also", name)
+        _among("verify.other_loop", self.verify.other_loop)
         if self.verify.other_loop == "counts" and (self.probe.kind != "mpi" or self.probe.sync != "barrier"):
             raise ScenarioError(
                 f"verify.other_loop=counts with probe.kind={self.probe.kind}, probe.sync={self.probe.sync}",
                 "only an MPI's calls are timed in two loops, and a tight one needs probe.sync=barrier",
             )
-        _among("launch.with", self.launch.tool, ("auto", "mpirun", "srun"))
+        _among("launch.with", self.launch.tool)
         for key, high in _RANGES.items():
             if not 0 <= (value := attrgetter(key)(self)) <= high:
                 limit = "or more" if high == inf else f"… {high}"
@@ -180,8 +196,8 @@ class Scenario:
         """
         document = Document("the scenario", ScenarioError)
         options = document.structured(sections.Program, self.probe.options, "probe.options")
-        _among("probe.options.pass", options.way, ("arguments", "environment", "template"))
-        _among("probe.options.answer", options.answer, ("json", "patterns"))
+        _among("probe.options.pass", options.way)
+        _among("probe.options.answer", options.answer)
         if not options.run or not options.run[0]:
             raise ScenarioError("probe.options.run is empty", "e.g. probe.options.run=[python3,my_app.py]")
         if any("\0" in word for word in options.run):
@@ -253,7 +269,7 @@ def scenario_of(document: Mapping[str, Any], name: str) -> Scenario:
     if not isinstance(patterns, (list, tuple)):
         raise ScenarioError(f"pattern={patterns!r} is no list", allowed("", PATTERNS))
     for pattern in patterns:
-        _among("pattern", pattern, PATTERNS)
+        _among("pattern", pattern)
     if patterns and isinstance(collectives := settings.get("collective") or (), (list, tuple)):
         # Both kinds are measured and compared in the same way.
         settings["collective"] = [*collectives, *patterns]
@@ -327,9 +343,9 @@ def sizes_of(declared: Any) -> list[int]:
     return sorted(set(sizes))
 
 
-def _among(key: str, value: str, choices: Iterable[str]) -> None:
-    if value not in choices:
-        raise ScenarioError(f"{key}={value}", allowed(value, choices))
+def _among(key: str, value: str) -> None:
+    if value not in CHOICES[key]:
+        raise ScenarioError(f"{key}={value}", allowed(value, CHOICES[key]))
 
 
 def _path(key: str, text: str) -> None:

@@ -67,6 +67,7 @@ from autotune.site.next_job import (
 from autotune.site.transfer import DEFAULT
 from autotune.stacks import dialect
 from autotune.structure import plain
+from autotune.views.documents import answer_text
 
 
 def site_status(directory: Path, as_json: bool) -> None:
@@ -85,7 +86,7 @@ def site_status(directory: Path, as_json: bool) -> None:
         "slots_not_measured": len(site.decided),
         "sample": site.sample_text,
     }
-    sys.stdout.write(json.dumps(plain(document)) + "\n" if as_json else site_progress(directory)[0])
+    sys.stdout.write(answer_text("status-site", document) if as_json else site_progress(directory)[0])
 
 
 def site_progress(directory: Path) -> tuple[str, bool]:

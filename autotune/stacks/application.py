@@ -25,7 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
-from autotune.errors import StackError, UserError
+from autotune.errors import StackError, UserError, ending
 from autotune.history.folder import opened_file
 from autotune.probe.compiling import FLAGS, compiled
 from autotune.stacks.installation import Installation, find
@@ -308,7 +308,7 @@ class Background:
         """How the line ended by itself, in words, with the end of its output; empty while the line runs."""
         if self.exit_code is None:
             return ""
-        printed = self.printed[-_TAIL:].strip()
+        printed = ending(self.printed, _TAIL)
         return f"exit code {self.exit_code}" + (f", {printed}" if printed else "")
 
 

@@ -155,8 +155,10 @@ def run(
             timeout=_TIMEOUT_S,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as exc:
-        raise StackError(f"{command[0]} does not answer: {exc}") from exc
+    except subprocess.TimeoutExpired as exc:
+        raise StackError(f"{command[0]} does not answer within {_TIMEOUT_S:g} s") from exc
+    except OSError as exc:
+        raise StackError(f"{command[0]} does not answer: {exc.strerror or exc}") from exc
 
 
 def output(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:

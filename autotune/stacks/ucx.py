@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.errors import StackError
+from autotune.errors import StackError, ending
 from autotune.stacks.installation import output
 
 _VERSION = re.compile(r"^version (\S+)$", re.MULTILINE)
@@ -71,7 +71,7 @@ def parse(text: str, libucp: Path) -> Ucx:
     version = _VERSION.search(text)
     devices = tuple(re.findall(r"^#\s+resource \d+\s*:.*\s(\S+/\S+)\s*$", text, re.MULTILINE))
     if version is None or not devices:
-        messages = "; ".join(_messages(text, "ERROR") or _messages(text, "WARN")) or text.strip()[-300:]
+        messages = "; ".join(_messages(text, "ERROR") or _messages(text, "WARN")) or ending(text, 300)
         raise StackError(f"UCX at {libucp} does not start: {messages}")
     transports = tuple(dict.fromkeys(d.split("/")[0] for d in devices))
     return Ucx(version[1], transports, devices, tuple(_messages(text, "WARN")))

@@ -177,7 +177,9 @@ class UccTraps(Traps):
             parts = ucc.sections(text)
         except UserError as exc:
             line, _, effect = exc.message.partition(": ")
-            return [Finding(path, int(line), f"{effect}: UCC warns, and goes on without it", exc.hint)]
+            return [
+                Finding(path, int(line), "MPI621", f"{effect}: UCC warns, and goes on without it", exc.hint)
+            ]
         lines = text.splitlines()
         findings = []
         for part in parts:
@@ -186,14 +188,16 @@ class UccTraps(Traps):
                 at = next((n for n, content in numbered if content.startswith(name)), 0)
                 if part.line and not name.startswith(_PREFIX):
                     effect = f"a section holds for {_PREFIX}* alone: {name} is ignored in it"
-                    findings.append(Finding(path, at, effect, "write it above all sections"))
+                    findings.append(Finding(path, at, "MPI622", effect, "write it above all sections"))
                 findings += self.variable(Assignment(path, at, name, value, variable=True))
         for first, second in combinations(parts[1:], 2):
             twice = first.values.keys() & second.values.keys()
             if twice and first.meets(second):
                 effect = f"there are teams for which the section of line {first.line} holds too"
                 why = f"which of the two sets {min(twice)} is not defined"
-                findings.append(Finding(path, second.line, f"{effect}: {why}", "ranges that do not overlap"))
+                findings.append(
+                    Finding(path, second.line, "MPI623", f"{effect}: {why}", "ranges that do not overlap")
+                )
         return findings
 
     def environment(self, text: str) -> dict[str, str]:
@@ -209,20 +213,22 @@ class UccTraps(Traps):
         try:
             listed = ucc.tokens(a.value)
         except UserError as exc:
-            yield a.finding(f"{exc.message}: UCC refuses the map, and the layer does not start", exc.hint)
+            yield a.finding(
+                "MPI624", f"{exc.message}: UCC refuses the map, and the layer does not start", exc.hint
+            )
             return
         for token in listed:
             if not (token.score or token.algorithm):
                 effect = "an entry without score and algorithm changes nothing"
-                yield a.finding(effect, "a score, or @algorithm")
+                yield a.finding("MPI625", effect, "a score, or @algorithm")
             if a.name == ucc.TUNE and not ucc.known_algorithm(token):
                 collectives = (c for c in ucc.COLLECTIVES.values() if c.name in token.collectives)
                 names = "; ".join(f"{c.name}: {', '.join(c.algorithms)}" for c in collectives)
                 effect = f"{','.join(token.collectives)} has no algorithm {token.algorithm!r}"
-                yield a.finding(f"{effect}: UCC refuses the map", names)
+                yield a.finding("MPI624", f"{effect}: UCC refuses the map", names)
             for name in ucc.without_sizes(token):
                 effect = f"UCC does not know the sizes of {name}: they count as 0, whatever they are"
-                yield a.finding(effect, "leave the range out")
+                yield a.finding("MPI625", effect, "leave the range out")
 
     def explained(self, path: PurePath, text: str, call: Asked) -> Answer | None:
         """Return the algorithm that a file selects for a call: that of the matching entry with the top score.
@@ -260,4 +266,4 @@ class UccTraps(Traps):
                 in_file.update(name for part in ucc.sections(text) for name in part.values)
         for name in sorted(last.keys() & in_file):
             effect = f"{name} is in ucc.conf too: the environment wins, in each of its sections"
-            yield last[name].finding(effect, "keep one of them")
+            yield last[name].finding("MPI626", effect, "keep one of them")

@@ -17,6 +17,7 @@ from autotune.application.verbs.verify import RESULT
 from autotune.cli import main
 from autotune.errors import ExitCode
 from tests.integration.mpirun import ROOT
+from tests.schemas import answer
 
 DATA = Path(__file__).parents[1] / "data" / "applications"
 PLANTED = """
@@ -104,7 +105,7 @@ def test_a_slow_default_is_found_repaired_and_proved_on_the_application(place, m
     assert "mean of 3 runs" in capfd.readouterr().out
     floor = ["--conf", str(DATA / "algorithms.yaml"), "--seconds", "10", "--set", "probe.budget_s=1"]
     assert main(["diagnose", "calls.json", "--json", *floor]) == ExitCode.WELL
-    diagnosis = json.loads(capfd.readouterr().out)
+    diagnosis = answer(capfd.readouterr().out)
     words = few_launches(planted) | {"probe.budget_s": 2, "verify.launches": 8}
     main(["tune", "conf=application", *(f"{key}={value}" for key, value in words.items())])
     said = capfd.readouterr().out
@@ -113,7 +114,7 @@ def test_a_slow_default_is_found_repaired_and_proved_on_the_application(place, m
     rules = (place / "campaign" / "export" / "coll_tuned_rules.conf").read_text()
     assert re.search(r"^\d+ [1-46] 0 0", rules, re.MULTILINE), rules  # any algorithm but the planted one
     code = main(["verify", "campaign", "--app", "--launches", "8", "--json", "--", *ESPRESSO])
-    verdict = json.loads(capfd.readouterr().out)
+    verdict = answer(capfd.readouterr().out)
     assert (code, verdict["said"] != "worse") == (ExitCode.WELL, True)
     assert "OMPI_MCA_coll_tuned_dynamic_rules_filename" in verdict["environment"]
     assert verdict["recorded_runs"] == 3
@@ -151,7 +152,7 @@ def test_hpc_challenge_is_recorded_tuned_for_and_run_with_the_files(place, monke
     monkeypatch.setenv("OMPI_MCA_mca_base_param_files", str(planted))
     argv = ["mpirun.openmpi", "-n", "2", "hpcc"]
     assert main(["record", "--json", "--", *argv]) == ExitCode.WELL
-    document = json.loads(capfd.readouterr().out)
+    document = answer(capfd.readouterr().out)
     assert total(document, "alltoall") > 0
     assert total(document, "barrier") > 0
     assert {c["comm_size"] for c in document["calls"]} <= {1, 2}
@@ -175,7 +176,7 @@ def test_hpc_challenge_is_recorded_tuned_for_and_run_with_the_files(place, monke
     assert re.search(r"^\d+ [1-46] 0 0", rules, re.MULTILINE), rules
     capfd.readouterr()
     code = main(["verify", "campaign", "--app", "--launches", "4", "--json", "--", *argv])
-    verdict = json.loads(capfd.readouterr().out)
+    verdict = answer(capfd.readouterr().out)
     assert (verdict["said"] == "worse") == (code == ExitCode.FINDING)
     assert verdict["low"] < 1.5
     assert "Success=1" in (place / "hpccoutf.txt").read_text()

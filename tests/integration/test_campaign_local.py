@@ -1,6 +1,5 @@
 """Real campaigns on this machine's MPI: to their files, through kills and Ctrl-C, and what the files do."""
 
-import json
 import os
 import shutil
 import signal
@@ -15,6 +14,7 @@ from autotune.history.journal import read_events
 from tests import program
 from tests.integration.mpirun import ROOT
 from tests.program import ran
+from tests.schemas import answer
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600)]
 
@@ -34,7 +34,7 @@ def autotune(*words, cwd, verb="conf=allreduce_local", run=program.autotune):
 
 
 def status(cwd, directory="campaigns/allreduce_local"):
-    return json.loads(autotune(directory, "--json", cwd=cwd, verb="status").stdout)
+    return answer(autotune(directory, "--json", cwd=cwd, verb="status").stdout)
 
 
 def launches(directory):
@@ -203,7 +203,7 @@ def test_measure_prints_one_launch_of_one_point(tmp_path, mpirun):
 
 
 def test_doctor_says_what_is_here(tmp_path, mpirun):
-    document = json.loads(autotune("--json", cwd=tmp_path, verb="doctor").stdout)
+    document = answer(autotune("--json", cwd=tmp_path, verb="doctor").stdout)
     assert document["findings"]["MPI"].startswith("Open MPI")
     assert "coll_tuned_allgatherv_algorithm" in document["findings"]["read-only"]
     assert "coll:tuned" in document["facts"]
@@ -221,7 +221,7 @@ def test_doctor_says_what_is_here(tmp_path, mpirun):
 def test_doctor_names_the_setting_under_which_mpi_does_not_start(tmp_path, mpirun, name, value, said):
     env = {"HOME": str(tmp_path), "UCX_LOG_LEVEL": "warn", name: value}
     done = program.autotune("doctor", "--json", cwd=tmp_path, **env)
-    document = json.loads(done.stdout)
+    document = answer(done.stdout)
     assert done.returncode == 1
     assert said in document["findings"][name] and document["findings"][name].startswith(f"{value}: with it")
     assert {"ucx_tl:tcp", "coll:tuned"} <= set(document["facts"])
@@ -231,7 +231,7 @@ def test_doctor_names_the_line_of_a_file_under_which_mpi_does_not_start(tmp_path
     (tmp_path / ".openmpi").mkdir()
     (tmp_path / ".openmpi" / "mca-params.conf").write_text("coll_han_priority = 0\nbtl = tcp\n")
     done = program.autotune("doctor", "--json", cwd=tmp_path, HOME=str(tmp_path))
-    findings = json.loads(done.stdout)["findings"]
+    findings = answer(done.stdout)["findings"]
     assert done.returncode == 1
     assert '"self" BTL' in findings["~/.openmpi/mca-params.conf: btl"]
     assert "~/.openmpi/mca-params.conf: coll_han_priority" not in findings

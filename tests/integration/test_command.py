@@ -1,6 +1,5 @@
 """Any program as the instrument: a whole campaign on a script, and every way in which it can fail."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,6 +9,7 @@ import time
 import pytest
 
 from tests.program import autotune
+from tests.schemas import answer
 
 SPACE = """
 parameters:
@@ -46,7 +46,7 @@ def tune(cwd, body, *words, program=PROGRAM):
 
 
 def status(cwd):
-    return json.loads(autotune("status", "campaigns/command", "--json", cwd=cwd).stdout)
+    return answer(autotune("status", "campaigns/command", "--json", cwd=cwd).stdout)
 
 
 def test_a_program_is_screened_and_tuned(tmp_path):

@@ -1,6 +1,5 @@
 """``diagnose`` on programs of different kinds: the sentence comes out right, and the bound holds."""
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import autotune
 from autotune.cli import main
 from autotune.errors import CampaignError, ExitCode
 from tests.integration.mpirun import launcher
+from tests.schemas import answer
 
 PROGRAM = Path(__file__).parents[1] / "data" / "applications" / "diagnosed.py"
 ALGORITHMS = PROGRAM.with_name("algorithms.yaml")
@@ -31,7 +31,7 @@ def application(kind, *words, ranks=2):
 
 def diagnosed(kind, *words, options=("--seconds", "0"), capfd=None):
     assert main(["diagnose", "--json", *options, "--", *application(kind, *words)]) == ExitCode.WELL
-    return json.loads(capfd.readouterr().out)
+    return answer(capfd.readouterr().out)
 
 
 @pytest.mark.parametrize("late", ["0", "1"])
@@ -105,7 +105,7 @@ def test_settings_of_ones_own_are_tried_and_a_planted_slow_default_is_seen(place
     keys = ("probe.budget_s=0.5", f"space={ALGORITHMS}", f"mpi.mpirun={launcher()}")
     few = ("--seconds", "8", *(word for key in keys for word in ("--set", key)))
     assert main(["diagnose", "calls.json", "--json", "--conf", str(mine), *few]) == ExitCode.WELL
-    found = json.loads(capfd.readouterr().out)
+    found = answer(capfd.readouterr().out)
     assert found["losses"][0]["times"] > 2, found["sentence"]
     assert found["verdict"] == "tune"
     assert str(mine) in found["floor"]["settings"]
@@ -122,7 +122,7 @@ def test_python_gives_what_the_commands_print(capfd):
     recorded = autotune.record(*application("compute"))
     found = autotune.diagnose("calls.json", seconds=0)
     assert main(["diagnose", "calls.json", "--seconds", "0", "--json"]) == ExitCode.WELL
-    told = json.loads(capfd.readouterr().out)
+    told = answer(capfd.readouterr().out)
     assert recorded.run_s == found.run_s == told["run_s"]
     assert (found.verdict, found.most, len(found.losses)) == (
         told["verdict"],

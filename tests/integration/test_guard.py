@@ -21,6 +21,7 @@ from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.space import Point
 from tests.integration.mpirun import ROOT, launcher, python_of
 from tests.program import ran
+from tests.schemas import answer
 
 UCX = (
     ("OMPI_MCA_pml", "ucx"),
@@ -125,7 +126,7 @@ def test_the_second_command_of_the_page_is_a_line_of_cron_that_runs_without_a_ho
     junit = tmp_path / "junit.xml"
     done = sh(f"{nightly} --quick --junit {junit} --json", {"PATH": CRON["PATH"]})
     assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout)
+    report = answer(done.stdout)
     assert report["changes"] == []
     assert report["headline"].startswith("in effect as on ")
     above = kept.parents[1]
@@ -141,7 +142,7 @@ def test_the_same_is_the_same_in_seconds(kept, tmp_path):
     done = autotune("guard", "check", "--quick", "--json", *words, env={"AUTOTUNE_GUARD": str(kept)})
     assert done.returncode == 0, done.stdout
     # It was kept in an environment like cron's, and this one sets a parameter.
-    assert [one["text"] for one in json.loads(done.stdout)["changes"]] == ["environment: new: OMPI_MCA_btl"]
+    assert [one["text"] for one in answer(done.stdout)["changes"]] == ["environment: new: OMPI_MCA_btl"]
     assert ElementTree.parse(out["junit"]).getroot().get("failures") == "0"  # noqa: S314 - our own
     assert "autotune_guard_code 0" in out["metrics"].read_text()
     assert out["motd"].read_text().startswith("MPI settings: in effect")
@@ -151,7 +152,7 @@ def test_the_same_is_the_same_in_seconds(kept, tmp_path):
 def test_transports_that_a_variable_hides_are_still_there(kept):
     env = {"AUTOTUNE_GUARD": str(kept), "UCX_TLS": "tcp,self"}
     done = autotune("guard", "check", "--quick", "--json", env=env)
-    assert [one["text"] for one in json.loads(done.stdout)["changes"]] == [
+    assert [one["text"] for one in answer(done.stdout)["changes"]] == [
         "environment: new: OMPI_MCA_btl, UCX_TLS"
     ]
 
@@ -205,7 +206,7 @@ def slow(tmp_path_factory):
 @pytest.mark.slow  # verifications of minutes
 def test_a_planted_loss_at_one_size_is_named_and_its_command_tunes_it_alone(slow, tmp_path):
     done = autotune("guard", "check", slow, "--minutes", "4", "--json", "--to", tmp_path)
-    told = json.loads(done.stdout)
+    told = answer(done.stdout)
     assert done.returncode == 1, done.stdout + done.stderr
     assert {one["bytes"] for one in told["found"]} == {65536}
     assert "was edited" in told["not_in_effect"][0]
@@ -252,7 +253,7 @@ def test_a_night_is_kept_and_a_parameter_file_that_makes_calls_slower_is_found_o
     assert done.returncode == 0, done.stdout + done.stderr  # the settings name the transports themselves
     (case,) = json.loads(report.read_text())["runs"][0]["testcases"]
     assert len([name for name in case["perfvalues"] if "allreduce_2_" in name]) == len(SIZES)
-    rows = json.loads(autotune("guard", "history", site, "--json").stdout)
+    rows = answer(autotune("guard", "history", site, "--json").stdout)["nights"]
     assert rows[0]["kept"]
     assert rows[-1]["code"] in (0, 3)  # beside other work a loss of 10 % may stay possible
     assert rows[-1]["launches"] >= 8
@@ -261,7 +262,7 @@ def test_a_night_is_kept_and_a_parameter_file_that_makes_calls_slower_is_found_o
         "coll_tuned_allreduce_algorithm = 5\ncoll_tuned_allreduce_algorithm_segmentsize = 64\n"
     )
     done = autotune("guard", "check", site, "--minutes", "2", "--json", env=env)
-    slower = json.loads(done.stdout)
+    slower = answer(done.stdout)
     assert done.returncode == 1, done.stdout + done.stderr
     assert {"collective": "allreduce", "ranks": 2, "bytes": 65536} in slower["beside"]["slower"]
     assert [one["text"] for one in slower["changes"]] == [f"{parameters} was edited"]
@@ -278,7 +279,7 @@ def test_bisection_names_the_settings_that_cost_the_time(slow):
     tree = next(slow.glob("openmpi-*"))
     a, b = f"mpi={launcher()}", f"mpi={launcher()},settings={tree}"
     done = autotune("guard", "bisect", a, b, "sizes=[8,64k]", "cluster.ranks=2", "--blocks", "3", "--json")
-    (document,) = json.loads(done.stdout)
+    (document,) = answer(done.stdout)["comparisons"]
     assert done.returncode == 1, done.stdout + done.stderr
     assert document["slower"] == [["allreduce", 2, 65536]]
     assert document["part"] == "settings"
@@ -294,7 +295,7 @@ def test_lint_and_doctor_warn_of_files_of_another_version(tmp_path):
     parameters.write_bytes(merged(None, "\n".join((*heading, "pml = ob1", ""))))
     said = "measured on Open MPI 5.0.1, and "
     assert said in autotune("lint", parameters).stderr
-    document = json.loads(autotune("doctor", "--json", env={"HOME": str(tmp_path)}).stdout)
+    document = answer(autotune("doctor", "--json", env={"HOME": str(tmp_path)}).stdout)
     assert document["findings"][str(parameters)].startswith(said)
 
 

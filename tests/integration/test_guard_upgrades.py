@@ -1,6 +1,5 @@
 """Real upgrades between versions of wheels: what changed is named, in both directions, and nothing else."""
 
-import json
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ from autotune.guard.facts import facts_of
 from autotune.stacks.installation import find
 from tests.integration.mpirun import launcher, python_of
 from tests.integration.test_guard import autotune, prefix
+from tests.schemas import answer
 
 pytestmark = pytest.mark.upgrade
 STACKS = {"here": "", "openmpi41": "OPENMPI41", "mpich5": "MPICH"}
@@ -124,7 +124,7 @@ def test_another_ucx_alone_is_named_and_the_files_are_not_in_effect_under_it(old
     kept = autotune("guard", "keep", folder, "--minutes", "0", "--mpirun", older_ucx)
     assert kept.returncode == 0, kept.stdout + kept.stderr
     done = autotune("guard", "check", folder, "--quick", "--json", "--mpirun", launcher())
-    report = json.loads(done.stdout)
+    report = answer(done.stdout)
     changed = {c["text"]: c["names"] for c in report["changes"]}
     was, now = re.search(r"UCX (\S+),", kept.stdout)[1], facts("here").stack["UCX"]
     assert f"UCX: {was} → {now}" in changed
@@ -139,7 +139,7 @@ def test_after_an_upgrade_of_ucx_alone_it_is_named_and_the_files_are_not_in_effe
     kept = autotune("guard", "keep", folder, "--minutes", "0")
     assert kept.returncode == 0, kept.stdout + kept.stderr
     done = autotune("guard", "check", folder, "--quick", "--json", "--mpirun", newer_ucx)
-    report = json.loads(done.stdout)
+    report = answer(done.stdout)
     changed = [c["text"] for c in report["changes"]]
     was, now = facts("here").stack["UCX"], facts_of(find(newer_ucx)).stack["UCX"]
     assert tuple(map(int, was.split("."))) < tuple(map(int, now.split(".")))

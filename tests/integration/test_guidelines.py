@@ -1,10 +1,9 @@
 """Guidelines on the real stack: an algorithm that is forced and bad shows against others that do the same."""
 
-import json
-
 import pytest
 
 from tests.program import autotune
+from tests.schemas import answer
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
 
@@ -29,7 +28,7 @@ def test_a_linear_chain_in_tiny_segments_is_flagged_where_it_is_forced(tmp_path)
         assert done.returncode == 0, done.stderr
     done = autotune("compare", "--guidelines", "0.csv", "1.csv", "2.csv", "--json", cwd=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
-    flagged = [v for v in json.loads(done.stdout)["violations"] if v["slower"][0] == "bcast"]
+    flagged = [v for v in answer(done.stdout)["violations"] if v["slower"][0] == "bcast"]
     assert ["bcast", 2, 2**16] in [v["slower"] for v in flagged if v["kind"] == "composition"]
     parts = [[part["slot"][0] for part in v["faster"]] for v in flagged if v["kind"] == "composition"]
     assert parts.count(["scatter", "allgather"]) == len(parts)

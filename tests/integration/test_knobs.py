@@ -1,7 +1,6 @@
 """Every variable of the real libraries is read and classed; what would be tried is taken by them."""
 
 import csv
-import json
 import os
 import re
 import sys
@@ -22,6 +21,7 @@ from autotune.stacks.knobs.child import ask
 from autotune.stacks.knobs.listing import job_facts
 from autotune.stacks.knobs.recorded import recorded
 from tests.integration.mpirun import launcher, python_of, run
+from tests.schemas import answer
 
 SIZES = (8, 4096, 65536, 1048576)
 
@@ -101,7 +101,7 @@ def test_nothing_of_open_mpis_listing_is_missed(stacks, name):
 def test_doctor_lists_every_knob_kept_or_dropped_with_its_reason(name, space, stacks, capsys):
     _, found = stacks(name)
     assert main(["doctor", "--json", "--mpirun", mpirun_of(name), "--space", space]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = answer(capsys.readouterr().out)
     assert all(row["reason"] for row in (*document["knobs"], *document["kept"], *document["dropped"]))
     whole = [(row["layer"], row["name"]) for row in document["knobs"] if row["value"] is None]
     assert sorted(whole) == sorted((layer, c.knob.name) for layer, one in found.items() for c in one.knobs)
@@ -161,7 +161,7 @@ def test_the_verb_prints_a_table_json_and_csv(capsys):
     assert "UCX_NET_DEVICES" not in out
     assert re.search(r"ucx: \d+ variables: \d+ performance, .* known to no rule: none", " ".join(out.split()))
     assert main(["doctor", "--knobs", "--mpirun", mpirun, "--stack", "ucx", "--all", "--json"]) == 0
-    (document,) = json.loads(capsys.readouterr().out)
+    (document,) = answer(capsys.readouterr().out)["libraries"]
     assert sum(document["counts"].values()) == len(document["knobs"])
     assert next(k for k in document["knobs"] if k["name"] == "UCX_NET_DEVICES")["levels"] == []
     assert main(["doctor", "--knobs", "--mpirun", mpirun, "--stack", "libfabric", "--csv"]) == 0

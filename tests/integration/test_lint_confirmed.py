@@ -81,7 +81,7 @@ def test_what_is_exported_has_no_findings_by_the_stack_s_own_list_of_names(tmp_p
             paths.append(tmp_path / file)
     more = tmp_path / "more.conf"
     more.write_text("opal_common_ucx_tls = any\nbtl_tcp_if_inlcude = eth0\n")
-    assert verb.lint((*dict.fromkeys(paths), more), "openmpi5") == 1
+    assert verb.lint((*dict.fromkeys(paths), more), verb.Asked("openmpi5")) == 1
     out = capsys.readouterr().out
     assert "did you mean btl_tcp_if_include?" in out
     assert "1 finding in" in out

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.program import autotune
+from tests.schemas import answer
 
 WORDS = (
     *("conf=allreduce_8node", "machine=hdr200_128", "hydra/launcher=simulated", "sizes=[8,1k,8k,64k]"),
@@ -75,7 +76,7 @@ def test_the_best_setting_that_slows_no_message_stands_beside_it_and_is_installe
     assert exported["point"]["eager"] == "a", text
     assert {one["name"] for one in exported["others"] if one["decision"] == "slower"} == {"pingpong"}
     assert "best that makes no other call slower: component=tuned" in text
-    shown = json.loads(autotune("status", "c", "--json", cwd=tmp_path).stdout)
+    shown = answer(autotune("status", "c", "--json", cwd=tmp_path).stdout)
     kinds = {one["kind"]: one for one in shown["choices"]}
     assert kinds["harmless"]["checked"] == "holds"
     assert "eager" not in kinds["harmless"]["changes"]

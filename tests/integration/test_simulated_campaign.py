@@ -6,6 +6,7 @@ import os
 import pytest
 
 from tests.program import autotune, autotune_alone
+from tests.schemas import answer
 
 WORDS = (
     *("conf=allreduce_8node", "cluster.nodes=2", "cluster.ppn=4", "sizes=[8,8k,1M]"),
@@ -32,7 +33,7 @@ def test_everything_is_stamped(finished):
     assert shown.splitlines()[-1] == "all of this is SIMULATED (uncalibrated): no MPI ran"
     for path in (directory / "export").iterdir():
         assert "SIMULATED (uncalibrated)" in path.read_text(), path
-    status = json.loads(autotune("status", str(directory), "--json", cwd=cwd).stdout)
+    status = answer(autotune("status", str(directory), "--json", cwd=cwd).stdout)
     assert status["stamp"] == "SIMULATED (uncalibrated)"
     assert status["state"] == "complete"
 
@@ -41,7 +42,7 @@ def test_it_screens_searches_and_beats_the_default(finished):
     cwd, shown = finished
     assert "Main effects on latency" in shown
     assert "Result: speed-up over the baseline" in shown
-    status = json.loads(autotune("status", "campaigns/allreduce_8node", "--json", cwd=cwd).stdout)
+    status = answer(autotune("status", "campaigns/allreduce_8node", "--json", cwd=cwd).stdout)
     assert status["trials"]["ok"] > 24  # the verification's beside those of the budget
     assert status["speedup"] > 1.0
 
@@ -86,7 +87,7 @@ def test_faults_are_data(tmp_path):
     words = ("proposer=random", "budget.launches=30", "verify.enabled=false", *faults)
     done = autotune("conf=allreduce_8node", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    status = json.loads(autotune("status", "campaigns/allreduce_8node", "--json", cwd=tmp_path).stdout)
+    status = answer(autotune("status", "campaigns/allreduce_8node", "--json", cwd=tmp_path).stdout)
     assert status["trials"]["crashed"] > 0
     assert sum(status["trials"].values()) == status["launches"] > 30  # the default is beside each setting
 
@@ -125,7 +126,7 @@ def test_a_multirun_is_a_campaign_for_each_combination_and_ends_in_a_summary(tmp
 def test_compare_lays_campaigns_beside_each_other(finished):
     cwd, _ = finished
     done = autotune("compare", "campaigns/allreduce_8node", "campaigns/allreduce_8node", "--json", cwd=cwd)
-    rows = json.loads(done.stdout)
+    rows = answer(done.stdout)["campaigns"]
     assert [row["ranks"] for row in rows] == [8, 8]
     assert rows[0]["stamp"] == "SIMULATED (uncalibrated)"
     assert rows[0]["speedup"] > 1
@@ -141,7 +142,7 @@ def test_a_discovery_is_in_the_status_on_the_page_and_a_file_for_the_next_campai
     assert done.returncode == 0, done.stderr
     headline = "1 of 14 knobs helps at some size"  # four planted, ten of the space that goes with it
     assert headline in done.stdout
-    found = json.loads(autotune("status", "c", "--json", cwd=tmp_path).stdout)["discovery"]
+    found = answer(autotune("status", "c", "--json", cwd=tmp_path).stdout)["discovery"]
     assert [(e["knob"], e["level"]) for e in found["active"]] == [("helps", "a")]
     assert ("slows", "a") in [(e["knob"], e["level"]) for e in found["harmful"]]
     assert ["fatal", "a"] in found["set_aside"]

@@ -1,7 +1,6 @@
 """The five studies as scenarios: small budgets, on the simulated cluster or on this machine's MPI."""
 
 import csv
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.program import autotune
+from tests.schemas import answer
 
 ROOT = Path(__file__).resolve().parents[2]
 SIMULATED = ("hydra/launcher=simulated", "verify.enabled=false")
@@ -66,7 +66,7 @@ def test_screening_of_any_program(tmp_path):
     rows = history("campaigns/command", tmp_path)
     assert len({row["trial"] for row in rows if row["phase"] == "screening"}) == 24
     assert [line for line in shown.splitlines() if line.startswith("a ") and "low → high" in line]
-    best = json.loads(ran("status", "campaigns/command", "--json", cwd=tmp_path))
+    best = answer(ran("status", "campaigns/command", "--json", cwd=tmp_path))
     assert best["trials"] == {"ok": 28}
 
 
@@ -75,7 +75,7 @@ def test_bcast_and_reduce_by_algorithm_go_into_a_model(tmp_path):
     words = ["cluster.comm_sizes=[2,4,8,16]", "cluster.ppn=8", "sizes=[8,256,8k,64k,1M]", "budget.launches=4"]
     ran("conf=study_bcast_reduce", *SIMULATED, *words, cwd=tmp_path)
     ran("history", "campaigns/study_bcast_reduce", "--all", "--out", "all.csv", cwd=tmp_path)
-    document = json.loads(ran(
+    document = answer(ran(
         *("model", "all.csv", "--response", "median_us", "--terms", "comm_size,message_bytes", "--json"),
         *("--log2", "median_us,message_bytes", "--where", "collective=bcast"),
         *("--where", "algorithm=binomial", "--where", "segsize=0", "--where", "mapping=block"),
@@ -104,7 +104,7 @@ def test_the_tuning_table_of_two_systems(tmp_path):
     text = (tmp_path / "t.html").read_text()
     assert '"shape"' in text  # hatches
     assert (
-        json.loads(ran("compare", "--winners", *campaigns, "--json", cwd=tmp_path))[0]["collective"]
+        answer(ran("compare", "--winners", *campaigns, "--json", cwd=tmp_path))["rows"][0]["collective"]
         == "allreduce"
     )
     twice = autotune("compare", "--winners", campaigns[0], campaigns[0] + "/", cwd=tmp_path)
@@ -139,6 +139,6 @@ def test_one_at_a_time_on_this_machine(tmp_path):
     rows = history("campaigns/study_one_at_a_time", tmp_path)
     points = {row["trial"]: row for row in rows if row["phase"] == "search"}
     assert len(points) >= 3
-    compared = json.loads(ran("compare", "campaigns/study_one_at_a_time", "--json", cwd=tmp_path))
+    compared = answer(ran("compare", "campaigns/study_one_at_a_time", "--json", cwd=tmp_path))
     made = {row["trial"] for row in rows}  # where nothing seems better, nothing is verified
-    assert compared[0]["launches"] == len(made) >= 6
+    assert compared["campaigns"][0]["launches"] == len(made) >= 6

@@ -14,6 +14,7 @@ from autotune.history.journal import FILE
 from autotune.history.trial import Phase, Status, Subject
 from tests import program
 from tests.golden.test_campaigns import GOLDEN
+from tests.schemas import answer
 
 
 def autotune(cwd, *words):
@@ -56,7 +57,7 @@ def test_no_size_is_slower_than_the_default_beyond_its_interval(campaign):
 def test_the_verb_repeats_it_at_any_time(campaign):
     cwd, _ = campaign
     done = autotune(cwd, "verify", "one", "--launches", "8", "--json")
-    document = json.loads(done.stdout)
+    document = answer(done.stdout)
     assert done.returncode in (0, 1)
     assert document["against"] == ["untouched"]
     assert document["stamp"].startswith("SIMULATED")
@@ -72,7 +73,7 @@ def test_the_verb_repeats_it_at_any_time(campaign):
 def test_a_campaign_is_no_better_than_itself(campaign):
     cwd, _ = campaign
     done = autotune(cwd, "verify", "one", "--launches", "24", "--against", "one", "--json")
-    total = json.loads(done.stdout)["overall"]
+    total = answer(done.stdout)["overall"]
     assert done.returncode in (0, 1)
     # Its launches are drawn anew each time: that the interval holds zero would fail now and then by chance.
     assert total["low"] < total["gain"] < total["high"]
@@ -120,7 +121,7 @@ def test_what_fails_more_often_than_the_defaults_is_a_finding(every, golden, mon
     monkeypatch.setattr(turns, "launch_block", failing)
     monkeypatch.chdir(golden)
     code = main(["verify", "mine", "--launches", "24", "--yes", "--json"])
-    document = json.loads(capsys.readouterr().out)
+    document = answer(capsys.readouterr().out)
     assert code == ExitCode.FINDING
     assert document["launches"] == 24  # how often it fails wants all of them
     assert (

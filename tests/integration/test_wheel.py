@@ -1,6 +1,5 @@
 """The wheel holds everything: a campaign runs from it, far away from the checkout."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.program import ran
+from tests.schemas import answer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,7 +52,7 @@ def test_a_campaign_runs_from_the_wheel(installed, tmp_path):
     done = autotune(*words, site=installed, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     status = autotune("status", "campaigns/allreduce_8node", "--json", site=installed, cwd=tmp_path)
-    assert json.loads(status.stdout)["state"] == "complete"
+    assert answer(status.stdout)["state"] == "complete"
     done = autotune("report", "campaigns/allreduce_8node", site=installed, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -66,6 +66,7 @@ def test_the_wheel_holds_what_is_read_at_run_time(installed):
         "autotune/probe/kernel.c",
         "autotune/probe/recorder/recorder.c",
         "autotune/probe/recorder/counting.h",
+        "autotune/lint/codes.toml",
         "hydra_plugins/autotune/slurm.py",
         "autotune_formats/ucc.py",
     ):

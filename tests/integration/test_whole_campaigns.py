@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.program import autotune
+from tests.schemas import answer
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +16,7 @@ def test_this_machine_is_tuned_verified_and_proved(tmp_path):
     done = autotune("conf=allreduce_local", "budget.total_seconds=150", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     directory = tmp_path / "campaigns/allreduce_local"
-    status = json.loads(autotune("status", str(directory), "--json", cwd=tmp_path).stdout)
+    status = answer(autotune("status", str(directory), "--json", cwd=tmp_path).stdout)
     assert status["state"] == "complete"
     assert status["phase"] in ("verify", "starts")  # The latter where time was left once it held.
     assert "fresh launches" in done.stdout
@@ -35,6 +36,6 @@ def test_this_machine_is_tuned_verified_and_proved(tmp_path):
 def test_the_simulated_cluster_is_tuned_and_verified(tmp_path):
     done = autotune("conf=allreduce_8node", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    status = json.loads(autotune("status", "campaigns/allreduce_8node", "--json", cwd=tmp_path).stdout)
+    status = answer(autotune("status", "campaigns/allreduce_8node", "--json", cwd=tmp_path).stdout)
     assert status["state"] == "complete"
     assert status["speedup"] > 1.2  # the model's defaults are 1.8 times slower than its optimum

@@ -1,6 +1,5 @@
 """The program without companions: their folders and their rows of the table are removed, and nothing else."""
 
-import json
 import os
 import re
 import shutil
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.program import ran
+from tests.schemas import answer
 
 ROOT = Path(__file__).resolve().parents[2]
 VERBS = {
@@ -60,7 +60,7 @@ def python(source: Path, *words: str, code: int = 0) -> str:
 
 def listed(shown: str) -> list[str]:
     """Return the verbs that ``--help`` lists."""
-    return re.findall(r"^  (\w+)  +\w", shown.partition("Commands:\n")[2], re.MULTILINE)
+    return re.findall(r"^  (\w+)  +\w", shown.partition("\nTune:\n")[2], re.MULTILINE)
 
 
 @pytest.mark.parametrize("companion", ["doe", "guard"])
@@ -81,7 +81,7 @@ def test_a_campaign_runs_to_its_exports_without_any_companion_but_the_simulated_
     assert "use them with" in python(source, "-m", "autotune", *CAMPAIGN)
     directory = "campaigns/allreduce_8node"
     assert list((source / directory / "export").iterdir())
-    status = json.loads(python(source, "-m", "autotune", "status", directory, "--json"))
+    status = answer(python(source, "-m", "autotune", "status", directory, "--json"))
     assert status["state"] == "complete"
     python(source, "-m", "autotune", "report", directory)
     assert (source / directory / "report.html").is_file()

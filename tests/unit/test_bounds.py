@@ -325,6 +325,10 @@ def test_outputs_and_exports_that_are_no_files_are_passed_over(no_file, tmp_path
     (said := tmp_path / "stderr").write_text("no memory\n")
     assert last_words(no_file, said) == "no memory"
     assert last_words(no_file) == "it printed nothing"
+    said.write_bytes(b"\0" * 400 + b"\x1b[31mno memory\x1b[0m\0\n")
+    assert last_words(said) == "no memory"
+    said.write_text("word " * 100 + "the end\n")
+    assert last_words(said, limit=20) == "…word word the end"
     assert not _untried(no_file)
 
 

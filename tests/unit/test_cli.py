@@ -17,7 +17,27 @@ from tests.program import autotune
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["budget.launches=3"], "allreduce_local"),
+        (["budget.launches=3"], "conf= is not given\n  allowed: allreduce_8node"),
+        (["tune"], "conf= is not given\n  allowed: allreduce_8node"),
+        (["plan", "conf="], "conf=: there is none\n  allowed: allreduce_8node"),
+        (["conf=allreduce_local", "budget="], "budget=: there is none\n  allowed: cluster"),
+        (
+            ["conf=allreduce_local", "hydra/launcher=sim"],
+            "hydra/launcher=sim: there is none\n  allowed: auto, command",
+        ),
+        (
+            ["conf=allreduce_local", "hydra/launcher=slrum"],
+            "did you mean 'slurm'? allowed: auto, command, mpirun",
+        ),
+        (["conf=allreduce_local", "space=discovr"], "did you mean 'discover'"),
+        (["export", "nowhere", "--choice", "overal"], "did you mean 'overall'? see: autotune export --help"),
+        (
+            ["install", "nowhere", "--choice", "harmles"],
+            "did you mean 'harmless'? see: autotune install --help",
+        ),
+        (["guard", "check", "--quik"], "see: autotune guard check --help"),
+        (["plan", "conf=allreduce_local", "--bogus"], "see: autotune plan --help"),
+        (["measure", "conf=allreduce_local", "--bogus"], "see: autotune measure --help"),
         (["conf=nothing"], "allreduce_local"),
         (["conf=allreduce_local", "budget.lanches=3"], "did you mean 'launches'"),
         (["conf=allreduce_local", "bugdet.launches=3"], "did you mean 'budget'"),

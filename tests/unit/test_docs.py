@@ -86,6 +86,18 @@ def test_every_pattern_is_in_the_table():
     assert set(PATTERNS) <= named("patterns.md")
 
 
+def test_every_verb_that_is_named_exists():
+    pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")]
+    named = {
+        (path.name, verb)
+        for path in pages
+        for verb in re.findall(r"(?:python -m |`)autotune ([a-z]+)(?=[ `\n\"]|$)", path.read_text("utf-8"))
+    }
+    known = verbs() | {"guard", "help"}
+    assert len(named) > 20
+    assert {(name, verb) for name, verb in named if verb not in known} == set()
+
+
 def test_the_reference_has_every_exit_code():
     rows = re.findall(r"^\| (\d+) \| (.*) \|$", (DOCS / "reference.md").read_text("utf-8"), re.MULTILINE)
     assert [(int(code), meaning) for code, meaning in rows] == [(code, code.meaning) for code in ExitCode]

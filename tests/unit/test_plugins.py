@@ -187,14 +187,14 @@ class Theirs(Traps):
         return first.startswith("xyz")
 
     def file(self, path, text):
-        yield Finding(path, 1, "it is never read", "leave it out")
+        yield Finding(path, 1, "MPI990", "it is never read", "leave it out")
 
     def environment(self, text):
         return {"XYZ_A": "1"}
 
     def variable(self, a):
         if a.name.startswith("XYZ_"):
-            yield a.finding("it is deprecated", "leave it out")
+            yield a.finding("MPI990", "it is deprecated", "leave it out")
 """
 
 

@@ -5,6 +5,8 @@ import tomllib
 
 import pytest
 
+import autotune
+from autotune.lint.codes import GROUPS
 from tests.prose import WORDS, findings, prose_of_markdown, prose_of_python, prose_of_template
 from tests.unit.test_docs import DOCS, ROOT
 
@@ -71,15 +73,19 @@ def test_a_recipe_is_python_and_names_every_dependency(name):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     names = [re.match(r"[\w-]+", one)[0].lower() for one in project["dependencies"]]
     assert [one for one in names if one not in text.lower()] == []
+    said = re.findall(r"(?m)^version = '(.+)'", text)
+    assert set(said) <= {autotune.__version__}
 
 
-def test_the_book_has_at_most_25000_words_beside_its_sources():
+def test_the_book_has_at_most_25000_words_beside_its_sources_and_the_codes_of_lint():
     """README and all pages below ``docs/`` but the list of papers, with tables and examples.
 
-    A word has a letter or a digit.
+    The sections of codes in ``lint.md`` are looked up one at a time, from a finding. A word has a letter or a
+    digit.
     """
     paths = (ROOT / "README.md", *(path for path in DOCS.rglob("*.md") if path.name != "sources.md"))
-    words = (word for path in paths for word in path.read_text("utf-8").split())
+    texts = (path.read_text("utf-8").partition(f"\n## {GROUPS['1']}\n")[0] for path in paths)
+    words = (word for text in texts for word in text.split())
     assert sum(bool(re.search(r"\w", word)) for word in words) <= 25_000
 
 

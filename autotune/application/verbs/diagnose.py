@@ -40,7 +40,7 @@ from autotune.scenario import Scenario
 from autotune.space import Point, Space
 from autotune.stacks.application import is_launcher
 from autotune.stacks.ports import Rendering
-from autotune.views.documents import json_text
+from autotune.views.documents import answer_text
 from autotune.views.text import changed_text
 
 _SCAN = 0.7  # Share of the time in which settings are launched once; the rest is for repetitions.
@@ -61,7 +61,9 @@ def diagnose(
     """Print the diagnosis of ``of_run`` in words or as JSON, and return the exit code."""
     code, diagnosis, floor, calls = of_run(words, settings, seconds, out, composed)
     text = f"{sentence(diagnosis, str(calls))}\n\n{details(diagnosis, floor)}kept in {calls}\n"
-    sys.stdout.write(json_text(document(diagnosis, floor, str(calls))) if as_json else text)
+    if as_json:
+        text = answer_text("diagnose", document(diagnosis, floor, str(calls)))
+    sys.stdout.write(text)
     return code
 
 

@@ -27,7 +27,7 @@ from autotune.history.objectives import Z95
 from autotune.recommend.recommendation import Recommendation
 from autotune.stacks.application import Ran, installation_of, passed_on, preload, recording, run, why_nothing
 from autotune.stacks.installation import Installation
-from autotune.views.documents import json_text
+from autotune.views.documents import answer_text, json_text
 from autotune.views.text import size_text
 
 _TOP = 10  # Number of kinds of calls that the summary lists.
@@ -173,8 +173,10 @@ def _write(recorded: Recording, out: Path) -> None:
 
 def _write_and_print(recorded: Recording, out: Path, best: Recommendation | None, as_json: bool) -> None:
     _write(recorded, out)
-    text = json_text(recorded.document()) if as_json else f"{summary(recorded, best)}kept in {out}\n"
-    sys.stdout.write(text)
+    if as_json:
+        sys.stdout.write(answer_text("record", recorded.document()))
+    else:
+        sys.stdout.write(f"{summary(recorded, best)}kept in {out}\n")
 
 
 def summary(recorded: Recording, best: Recommendation | None = None) -> str:

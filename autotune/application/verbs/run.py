@@ -32,7 +32,7 @@ from autotune.stacks.switched import SWITCHED, Offer, offers, plan, remark, unlo
 from autotune.structure import finite
 from autotune.verification.evidence import Drawn, bound, estimate
 from autotune.verification.sequential import ONE_IN_TWENTY
-from autotune.views.documents import json_text
+from autotune.views.documents import answer_text, json_text
 from autotune.views.text import size_text
 
 MODE = "AUTOTUNE_RUN_MODE"
@@ -263,7 +263,7 @@ def run_job(
             write_files({learn: json_text(_learned(learn, stack, switching, offered))})
             written.append(learn)
     finally:  # the summary of a long job is printed even if its files cannot be written any more
-        text = json_text(document) if as_json else summary(switching, offered, seconds, dry, written)
+        text = answer_text("run", document) if as_json else summary(switching, offered, seconds, dry, written)
         sys.stdout.write(text)
     if isinstance(outcome, Interrupted):
         raise outcome

@@ -57,7 +57,8 @@ def verify_application(
     application slower.
     """
     verdict, document, target = compared_on(directory, command, launches, figure, more_is_better)
-    write_result(document, target / RESULT, _text(document, verdict, figure is None), as_json)
+    text = _text(document, verdict, figure is None)
+    write_result("verify-app", document, target / RESULT, text, as_json)
     return ExitCode.FINDING if verdict.said is ApplicationDecision.WORSE else ExitCode.WELL
 
 

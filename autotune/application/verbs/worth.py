@@ -10,7 +10,7 @@ from autotune.application.worth import Worth
 from autotune.application.worth import worth as worth_of
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.resources import user_text
-from autotune.views.documents import json_text
+from autotune.views.documents import answer_text
 from autotune.views.text import duration_text
 
 
@@ -43,7 +43,7 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
             "paid_back_interval_s": list(gained.paid_back_interval_s),
             "verified": provenance.verified,
         }
-        sys.stdout.write(json_text(numbers))
+        sys.stdout.write(answer_text("report-worth", numbers))
         return
     ranks, nodes = provenance.ranks, provenance.nodes
     lines = [

@@ -22,7 +22,7 @@ from autotune.space.loader import load_space
 from autotune.stacks import dialect
 from autotune.stacks.installation import Installation, find
 from autotune.stacks.stack import Stack, beginning
-from autotune.views.documents import fields_of, json_text
+from autotune.views.documents import answer_text, fields_of
 
 
 def doctor(as_json: bool, mpirun: str | None, space: str | None, nodes: int) -> ExitCode:
@@ -140,7 +140,7 @@ def _print(
                 )
             ],
         }
-        sys.stdout.write(json_text(document))
+        sys.stdout.write(answer_text("doctor", document))
         return
     from autotune.stacks.cleared import left_out
     from autotune.views.tables import machine_table

@@ -10,7 +10,7 @@ from autotune.resources import user_text
 from autotune.space import size_in_bytes
 from autotune.stacks.asked import Answer, Asked, collective_named
 from autotune.stacks.fixed_rules import fixed_algorithm
-from autotune.views.documents import json_text
+from autotune.views.documents import answer_text
 from autotune.views.text import size_text
 
 
@@ -56,7 +56,8 @@ def explain(
         sys.stdout.write(f"{path} decides no call of {size_text(int(nbytes))} on {ranks} ranks\n")
         return ExitCode.FINDING
     if as_json:
-        sys.stdout.write(json_text([_document(answer, call(answer.collective)) for answer in answers]))
+        calls = [_document(answer, call(answer.collective)) for answer in answers]
+        sys.stdout.write(answer_text("lint-explain", {"calls": calls}))
     else:
         sys.stdout.write("\n".join(_words(answer, call(answer.collective)) for answer in answers))
     return ExitCode.WELL if any(answer.line for answer in answers) else ExitCode.FINDING

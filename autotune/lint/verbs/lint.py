@@ -1,24 +1,46 @@
 """``lint FILE…``: report what the MPI would silently ignore or misread in files and scripts."""
 
+import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
-from autotune.errors import ExitCode, StackError, UserError
+from autotune.errors import ExitCode, StackError, UserError, allowed
 from autotune.exporters.origin import nodes_of, other_version
+from autotune.lint.codes import chosen
 from autotune.lint.files import kind_of, unjudged, unusable
 from autotune.lint.files import lint as linted
 from autotune.lint.finding import DEFAULT
 from autotune.lint.kinds import UNREAD
-from autotune.resources import user_text
+from autotune.lint.output import FORMATS, Report, Unjudged
+from autotune.resources import MOST_BYTES, decoded, user_text
 from autotune.stacks.installation import find
 from autotune.stacks.knobs import Knob
 from autotune.stacks.knobs.listing import read
 from autotune.stacks.knobs.openmpi import components
 
+_STDIN = Path("-")
+"""Stands for standard input among the files."""
 
-def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything: bool = False) -> int:
+
+class Asked(NamedTuple):
+    """The user's request: for which jobs files are checked, and which findings are wanted."""
+
+    mpi: str = ""
+    """Name of the MPI, such as ``openmpi5``; empty: the version that a file states, otherwise ``DEFAULT``."""
+    nodes: int | None = None
+    """Number of nodes of the jobs; None: the number that the files state, otherwise several."""
+    everything: bool = False
+    """Whether to print notes too."""
+    select: tuple[str, ...] = ()
+    """Codes, or beginnings of codes, of the findings that are wanted; none means all."""
+    ignore: tuple[str, ...] = ()
+    """Those of the findings that are not wanted."""
+
+
+def lint(paths: tuple[Path, ...], asked: Asked, form: str = "text", stdin_name: str = "") -> int:
     """Print what the MPI would ignore or misread in files, and return the exit code.
 
     The exit code is 1 if there is a finding. Otherwise it is 5 if something was not judged: a file of a kind
@@ -26,50 +48,77 @@ def lint(paths: tuple[Path, ...], mpi: str, nodes: int | None = None, everything
 
     A finding that depends on more than the content of the files is a note, which does not affect the exit
     code. Folders are left out and named on standard error, because a pattern of the shell such as
-    ``export/*`` matches them too.
+    ``export/*`` matches them too. ``$AUTOTUNE_DOCS`` is the address of ``docs/lint.md`` for links in SARIF.
 
     Args:
-        paths: The files.
-        mpi: Name of the MPI, such as ``openmpi5``; empty means the version that a file states, otherwise
-            ``DEFAULT``.
-        nodes: Number of nodes of the jobs that use the files; None means the number that the files state,
-            otherwise several.
-        everything: Whether to print notes too.
+        paths: The files; ``-`` is standard input.
+        asked: The request.
+        form: One of ``FORMATS``.
+        stdin_name: Name that standard input is shown under, and by which its kind is recognised.
 
     Raises:
-        UserError: a file cannot be read, the MPI is unknown, or all paths are folders.
+        UserError: a file cannot be read, the MPI, the format or a code is unknown, or all paths are folders.
     """
-    folders = [path for path in paths if path.is_dir()]
-    if len(folders) == len(paths):
-        raise UserError(f"{folders[0]} is a folder", f"name its files: {folders[0]}/*")
-    files: dict[PurePath, str] = {}
-    for path in paths:
-        if path not in folders:
-            files[path] = user_text(path, raised=UserError, line_ends=True)
-    sys.stderr.writelines(f"left out: {folder} is a folder\n" for folder in folders)
-    kinds = {path: kind_of(path, text) for path, text in files.items()}
-    unread_files = {path: UNREAD[kind] for path, kind in kinds.items() if kind in UNREAD}
-    sys.stderr.writelines(f"not judged: {path} {why}\n" for path, why in unread_files.items())
-    lines = [f"{path}:{line}: {name}" for path, line, name in unjudged(files)]
-    sys.stderr.writelines(
-        f"not judged: {line} is set or written in a way that is not followed\n" for line in lines
-    )
+    if form not in FORMATS:
+        raise UserError(f"--format {form}", allowed(form, FORMATS))
+    codes = chosen(asked.select, asked.ignore)
+    files = _files(paths, stdin_name)
+    not_judged = tuple(_unjudged(files))
+    sys.stderr.writelines(f"not judged: {one}\n" for one in not_judged)
     sys.stderr.writelines(f"not judged, a plugin is left out: {why}\n" for why in unusable())
     with suppress(StackError):
         version = find(stack="openmpi").version
         remarks = ((path, other_version(text, version)) for path, text in files.items())
         sys.stderr.writelines(f"{path}: {words}\n" for path, words in remarks if words)
-    nodes = measured_on(files.values()) if nodes is None else nodes
-    knobs, parts = installed(mpi or DEFAULT)
-    all_findings = linted(files, mpi, names_of(knobs), lambda n: Path(n).exists(), nodes, knobs, parts)
-    findings = [finding for finding in all_findings if finding.sure]
-    for finding in all_findings if everything else findings:
-        sys.stdout.write(f"{finding}\n")
-    count, plural = len(files) - len(unread_files), "s" * (len(findings) != 1)
-    sys.stdout.write(f"{len(findings)} finding{plural} in {count} file(s) for {mpi or DEFAULT}\n")
-    if notes := 0 if everything else len(all_findings) - len(findings):
-        sys.stdout.write(f"{notes} note{'s' * (notes != 1)} not shown: --all, or --mpi for one version\n")
-    return ExitCode.FINDING if findings else ExitCode.UNKNOWN if unread_files or lines else ExitCode.WELL
+    mpi = asked.mpi or DEFAULT
+    nodes = measured_on(files.values()) if asked.nodes is None else asked.nodes
+    knobs, parts = installed(mpi)
+    found = linted(files, asked.mpi, names_of(knobs), lambda n: Path(n).exists(), nodes, knobs, parts)
+    wanted = [finding for finding in found if finding.code in codes]
+    shown = tuple(finding for finding in wanted if finding.sure or asked.everything)
+    n_judged = len(files) - sum(not one.line for one in not_judged)
+    folder, docs = Path.cwd(), os.environ.get("AUTOTUNE_DOCS", "")
+    report = Report(mpi, n_judged, shown, len(wanted) - len(shown), not_judged, folder, docs)
+    sys.stdout.write(FORMATS[form](report))
+    return ExitCode.FINDING if report.n_sure else ExitCode.UNKNOWN if not_judged else ExitCode.WELL
+
+
+def _files(paths: tuple[Path, ...], stdin_name: str) -> dict[PurePath, str]:
+    """Return the text of each file by its path, and print the names of folders, which are left out."""
+    if stdin_name and _STDIN not in paths:
+        raise UserError(
+            "--stdin-filename names standard input, which is not read", "lint - --stdin-filename …"
+        )
+    folders = [path for path in paths if path != _STDIN and path.is_dir()]
+    if len(folders) == len(paths):
+        raise UserError(f"{folders[0]} is a folder", f"name its files: {folders[0]}/*")
+    files: dict[PurePath, str] = {}
+    for path in paths:
+        if path == _STDIN:
+            files[PurePath(stdin_name or path)] = _stdin()
+        elif path not in folders:
+            files[path] = user_text(path, raised=UserError, line_ends=True)
+    sys.stderr.writelines(f"left out: {folder} is a folder\n" for folder in folders)
+    return files
+
+
+def _stdin() -> str:
+    content = sys.stdin.buffer.read(MOST_BYTES + 1)
+    try:
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
+        return decoded(content)
+    except ValueError as exc:
+        raise UserError(f"standard input cannot be read: {exc}", "a text in UTF-8") from exc
+
+
+def _unjudged(files: Mapping[PurePath, str]) -> Iterator[Unjudged]:
+    """Yield the files of unknown kinds, then the lines that are not followed."""
+    for path, text in files.items():
+        if (kind := kind_of(path, text)) in UNREAD:
+            yield Unjudged(path, 0, UNREAD[kind])
+    for path, line, name in unjudged(files):
+        yield Unjudged(path, line, f"{name} is set or written in a way that is not followed")
 
 
 def measured_on(texts: Iterable[str]) -> int | None:

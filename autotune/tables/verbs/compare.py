@@ -17,7 +17,7 @@ from autotune.recommend.winners import winners as winners_of
 from autotune.tables.two_logs import Call, TwoLogs, compared
 from autotune.tables.two_logs_text import logs_document, logs_table
 from autotune.tables.verbs.import_ import measurements
-from autotune.views.documents import csv_text, json_text
+from autotune.views.documents import answer_text, csv_text
 from autotune.views.guidelines import ADVICE, concerning, findings_document, findings_lines
 from autotune.views.tuning_table import Entry, tuning_page, tuning_rows, tuning_text
 
@@ -42,7 +42,7 @@ def compare_logs(paths: Sequence[Path], as_json: bool, comm_size: int | None) ->
         hint = f"{paths[0]} has {has[0]}; {paths[1]} has {has[1]}"
         raise UserError("the logs have no call in common", f"{hint}; {_why(comparison)}")
     if as_json:
-        sys.stdout.write(json_text(logs_document(comparison)))
+        sys.stdout.write(answer_text("compare-logs", logs_document(comparison)))
         return
 
     names = str(paths[0]), str(paths[1])
@@ -109,7 +109,7 @@ def guidelines(
     else:
         report = findings(of_table(measurements(paths, comm_size, collective)), rate)
     if as_json:
-        sys.stdout.write(json_text(findings_document(report, concerned)))
+        sys.stdout.write(answer_text("compare-guidelines", findings_document(report, concerned)))
     else:
         lines = [*findings_lines(report)]
         if concerned:
@@ -157,7 +157,8 @@ def winners(directories: Sequence[Path], out: Path | None, plot: Path | None, as
         files[plot] = tuning_page(table, ", ".join(directory.name for directory in directories))
     if files:
         write_files(files)
-    sys.stdout.write(json_text(tuning_rows(table)) if as_json else tuning_text(table))
+    text = answer_text("compare-winners", {"rows": tuning_rows(table)}) if as_json else tuning_text(table)
+    sys.stdout.write(text)
     sys.stderr.writelines(f"{path}\n" for path in files)
 
 

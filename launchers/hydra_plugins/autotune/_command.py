@@ -24,7 +24,7 @@ import numpy as np
 from autotune.campaign.bench import Bench, placement
 from autotune.campaign.lost import made_until_not_lost
 from autotune.campaign.observing import Measurement, launch_directory, observation
-from autotune.errors import ScenarioError, SpaceError, StackError, UserError
+from autotune.errors import ScenarioError, SpaceError, StackError, UserError, ending
 from autotune.history.objectives import response_slot
 from autotune.history.trial import Observation, Status, Subject, Trial
 from autotune.probe.protocol import CellSamples, ProbeResult
@@ -151,7 +151,7 @@ def responses(
         try:
             raw_values = json.loads(text if options.file else (lines[-1] if lines else ""))
         except (ValueError, RecursionError) as exc:  # also raised for a number with thousands of digits
-            return (Status.INVALID, f"the answer is not JSON: {exc}: {text.strip()[-200:]!r}"), {}
+            return (Status.INVALID, f"the answer is not JSON: {exc}: {ending(text, 200)!r}"), {}
         if not isinstance(raw_values, dict):
             return (Status.INVALID, f"the answer is not a JSON object: {reprlib.repr(raw_values)}"), {}
     answers = {}

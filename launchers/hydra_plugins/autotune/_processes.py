@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO
 
 from autotune.campaign import interruption
-from autotune.errors import UserError
+from autotune.errors import UserError, ending
 from autotune.history.journal import not_stored
 from autotune.resources import user_bytes
 from hydra_plugins.autotune import _guard
@@ -180,9 +180,9 @@ def last_words(*files: Path, limit: int = 300) -> str:
             content = user_bytes(file).decode(errors="replace")
         except UserError:  # the program has replaced the file by something that cannot be read
             continue
-        lines = [line.strip(" -*#") for line in content.splitlines()]
-        if text := " | ".join(line for line in lines[-limit:] if line):
-            return text[-limit:]
+        lines = [line.strip(" -*#\0") for line in content.splitlines()]
+        if text := ending(" | ".join(line for line in lines[-limit:] if line), limit):
+            return text
     return "it printed nothing"
 
 

@@ -20,7 +20,7 @@ from subprocess import CalledProcessError
 from tempfile import mkstemp
 from typing import TYPE_CHECKING, Any
 
-from autotune.errors import JournalError, ScenarioError, StackError, allowed
+from autotune.errors import JournalError, ScenarioError, StackError, allowed, ending
 from autotune.history.folder import refuse_links
 from autotune.history.journal import content
 from autotune.probe.own_files import make_own
@@ -187,7 +187,7 @@ def submit(folder: Path, settings: BatchSettings, order: Order, words: Sequence[
                     path.chmod(0o600)
                 return str(job.job_id)
         except (FailedJobError, FailedSubmissionError) as exc:
-            message = " ".join(str(exc).split())[-500:]
+            message = ending(str(exc), 500)
             overran = isinstance(exc.__cause__, CalledProcessError) and exc.__cause__.returncode in _OVERRAN
             if not overran and not is_transient(message):
                 raise StackError(f"Slurm refuses the job: {message}", _SETTINGS) from exc

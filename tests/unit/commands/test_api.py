@@ -12,6 +12,7 @@ from autotune import Campaign, load_space
 from autotune.cli import main
 from autotune.errors import JournalError, ScenarioError, SpaceError, UserError
 from autotune.history.events import State
+from tests.schemas import answer
 
 WORDS = ("hydra/launcher=simulated", "proposer=random", "sizes=[8,4k,1M]")
 SHORT = ("budget.launches=16",)
@@ -98,7 +99,7 @@ def test_worth_is_what_the_verb_says(ran, tmp_path, capsys):
     calls.write_text("collective,comm_size,message_bytes,count\nallreduce,288,8,1e6\n")
     words = ["--calls", str(calls), "--application-s", "100", "--json"]
     assert main(["worth", str(campaign.directory), *words]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = answer(capsys.readouterr().out)
     found = campaign.worth(calls, application_s=100.0)
     assert (found.saved_per_hour_s, found.calls) == (told["saved_per_hour_s"], told["calls"])
     assert list(found.interval_per_hour_s) == told["interval_per_hour_s"]

@@ -1,5 +1,6 @@
 """What ``export`` does where something lies already, and to a tree for a site."""
 
+import io
 import os
 import shlex
 import stat
@@ -11,6 +12,8 @@ import pytest
 
 from autotune.cli import main
 from autotune.commands import export
+from autotune.commands.install import mention
+from autotune.errors import AutotuneError
 from autotune.exporters.files import export_files
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Checked
@@ -115,6 +118,36 @@ def test_formats_that_no_mpi_reads_print_no_line(recommends, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "use " not in said
     assert "no MPI reads these files" in said
+
+
+@pytest.mark.parametrize("answer", ["y", "n", "--yes", ""])
+def test_what_is_not_verified_is_exported_after_a_question_at_a_terminal(
+    recommends, tmp_path, monkeypatch, capsys, answer
+):
+    recommends(UNVERIFIED)
+    monkeypatch.setattr("sys.stdin", terminal := io.StringIO(f"{answer}\n"))
+    terminal.isatty = lambda: bool(answer)  # an empty answer: nobody is there to be asked
+    words = ["--yes"] if answer == "--yes" else []
+    code = main(["export", "campaign", "--out", str(tmp_path / "files"), *words])
+    said = capsys.readouterr().err
+    assert "not verified on fresh launches: UNVERIFIED" in said
+    assert ("export it all the same?" in said) is (answer in ("y", "n"))
+    assert (code, (tmp_path / "files").exists()) == ((1, False) if answer == "n" else (0, True))
+
+
+def test_what_is_verified_is_exported_without_a_word(recommends, tmp_path, capsys):
+    assert main(["export", "campaign", "--out", str(tmp_path / "files")]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_kept_for_the_nights_is_asked_about_likewise(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", terminal := io.StringIO("n\n"))
+    terminal.isatty = lambda: True
+    with pytest.raises(AutotuneError, match="nothing was written: they were not verified"):
+        mention(UNVERIFIED, (tmp_path,), "keep", False)
+    assert "keep it all the same? [y/N]" in capsys.readouterr().err
+    mention(GOOD, (tmp_path,), "keep", False)
+    assert capsys.readouterr().err == ""
 
 
 def test_the_line_of_a_tree_names_files_that_exist(recommends, prefix, capsys):

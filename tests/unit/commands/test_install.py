@@ -88,8 +88,9 @@ def test_what_was_only_ours_goes_away(home, capsys):
         assert main(["install", "--remove"]) == 0
         assert tree(home.parent) == {}
     capsys.readouterr()
-    assert main(["install", "--remove"]) == 2
-    assert "holds nothing of autotune's" in capsys.readouterr().err
+    for words in (["install", "--remove"], ["uninstall"]):
+        assert main(words) == ExitCode.MISTAKE
+        assert "holds nothing of autotune's\n  nothing was changed" in capsys.readouterr().err
 
 
 def test_rules_of_han_come_with_the_parameters_that_point_to_them_and_go_with_them(home, monkeypatch):
@@ -271,7 +272,7 @@ def test_lint_prints_file_line_and_remedy_and_leaves_folders_out(tmp_path, capsy
     folder.mkdir()
     assert main(["lint", str(bad), str(folder)]) == 1
     said = capsys.readouterr()
-    assert f"{bad}:1: quotes become part of the value" in said.out
+    assert f"{bad}:1: MPI205 quotes become part of the value" in said.out
     assert "without quotes" in said.out
     assert "1 finding in 1 file(s) for openmpi5" in said.out
     assert said.err == f"left out: {folder} is a folder\n"

@@ -15,6 +15,7 @@ from autotune.commands.status import Keeper
 from autotune.history.events import State, ended_event, started_event
 from autotune.history.journal import FILE, Journal, read_events, sealed
 from tests.golden.test_campaigns import GOLDEN
+from tests.schemas import answer
 
 
 @pytest.fixture
@@ -72,12 +73,12 @@ def test_what_is_under_way_is_named_while_it_runs(said, begun):
     assert "now        launch" not in said("status", "campaign")[1]
     with Journal(begun):
         assert f"now        launch {number}, for " in said("status", "campaign")[1]
-        assert json.loads(said("status", "campaign", "--json")[1])["under_way"] == [number]
+        assert answer(said("status", "campaign", "--json")[1])["under_way"] == [number]
 
 
 def test_verbs_give_one_number_for_one_speed_up(said, tmp_path):
     shutil.copytree(GOLDEN / "simulated", tmp_path / "campaign")
-    (row,) = json.loads(said("compare", "campaign", "--json")[1])
+    (row,) = answer(said("compare", "campaign", "--json")[1])["campaigns"]
     assert row["gain"].startswith(f"{row['speedup']:.2f}× (")
     assert f", {row['speedup']:.2f}× the default [{row['verified']}]" in said("status", "campaign")[1]
 
@@ -153,7 +154,7 @@ def added(begun):
 def test_a_long_campaign_that_runs_is_counted_on_from_what_was_concluded(said, begun, added, monkeypatch):
     monkeypatch.setattr("autotune.commands.status.LONG", 2)
     with Journal(begun) as journal:
-        before = json.loads(said("status", "campaign", "--json")[1])
+        before = answer(said("status", "campaign", "--json")[1])
         assert before["state"] == "running"
         assert "concluded_after" not in before
         for trial, observation in added[:3]:
@@ -162,9 +163,9 @@ def test_a_long_campaign_that_runs_is_counted_on_from_what_was_concluded(said, b
         journal.append(added[3][0])
         with monkeypatch.context() as nothing_is_read:
             nothing_is_read.setattr("autotune.commands.status.read_campaign", None)
-            grown, words = json.loads(said("status", "campaign", "--json")[1]), said("status", "campaign")[1]
+            grown, words = answer(said("status", "campaign", "--json")[1]), said("status", "campaign")[1]
         (begun / KEPT).unlink()
-        whole = json.loads(said("status", "campaign", "--json")[1])
+        whole = answer(said("status", "campaign", "--json")[1])
         assert grown.pop("concluded_after") == before["launches"] == whole["launches"] - 3
         assert grown.pop("left_s") == pytest.approx(whole.pop("left_s"), abs=0.2)
         judged = ("verified", "verdict", "recommendation", "speedup", "choices")
@@ -193,7 +194,7 @@ def test_what_was_kept_of_a_journal_says_nothing_of_a_damaged_or_another_one(
         (begun / FILE).rename(begun / "old")
         (begun / FILE).write_bytes(text)
         with Journal(begun):
-            assert "concluded_after" not in json.loads(said("status", "campaign", "--json")[1])
+            assert "concluded_after" not in answer(said("status", "campaign", "--json")[1])
 
 
 def test_a_running_campaign_keeps_what_status_says_of_it(said, begun, added, monkeypatch):
@@ -207,12 +208,12 @@ def test_a_running_campaign_keeps_what_status_says_of_it(said, begun, added, mon
         later = read_campaign(begun)
         keeper.keep(later.about, later.history)  # not so soon again
         assert (begun / KEPT).read_text() == kept
-        grown = json.loads(said("status", "campaign", "--json")[1])
+        grown = answer(said("status", "campaign", "--json")[1])
         assert grown["concluded_after"] == len(campaign.history) == grown["launches"] - 1
         journal.append(ended_event(State.COMPLETE, launches=grown["budget_launches"]))
         keeper.keep(later.about, later.history, State.COMPLETE)
     monkeypatch.setattr("autotune.commands.status.read_campaign", None)
-    complete = json.loads(said("status", "campaign", "--json")[1])
+    complete = answer(said("status", "campaign", "--json")[1])
     assert (complete["state"], complete["launches"]) == ("complete", len(later.history))
 
 

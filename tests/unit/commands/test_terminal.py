@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from autotune import Campaign
 from autotune.cli import main
-from autotune.errors import AutotuneError, printable
+from autotune.errors import AutotuneError, ending, printable
 from autotune.history.folder import FILE
 from tests.golden.test_campaigns import GOLDEN
 
@@ -37,6 +37,28 @@ def test_nothing_is_left_that_would_be_obeyed_and_nothing_else_is_changed(text):
 @given(st.text())
 def test_what_was_json_still_is(text):
     assert json.loads(printable(json.dumps({"key": text}, ensure_ascii=False))) == {"key": text}
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "wanted"),
+    [
+        ("all of it", 9, "all of it"),
+        ("all of it", 8, "…of it"),
+        ("all of it", 5, "…of it"),
+        ("undivided", 4, "…ided"),
+        ("\0\0\x1b[1mbold\x1b[0m\0 \n\tand plain\x07", 40, "bold and plain"),
+        ("", 4, ""),
+    ],
+)
+def test_the_end_of_what_was_printed_begins_with_a_word(text, limit, wanted):
+    assert ending(text, limit) == wanted
+
+
+@given(st.text(), st.integers(1, 50))
+def test_the_end_of_what_was_printed_is_one_short_line(text, limit):
+    end = ending(text, limit)
+    assert len(end) <= limit + 1 and len(end.splitlines()) <= 1
+    assert "\0" not in end and "\x1b" not in end
 
 
 def test_ordinary_words_stay_as_they_are():

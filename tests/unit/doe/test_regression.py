@@ -15,6 +15,7 @@ from autotune.doe.regression import Formula, fit
 from autotune.doe.regression_text import regression_document, regression_page
 from autotune.doe.table import Table
 from autotune.screening.cost_terms import FORMS, cheapest
+from tests.schemas import answer
 
 LONGLEY = ("GNPDEFL", "GNP", "UNEMP", "ARMED", "POP", "YEAR")
 CERTIFIED = {
@@ -161,7 +162,7 @@ def test_the_command_prints_fits_and_draws(latencies, tmp_path, capfd):
     assert (code, out) == (2, "")  # all 20 rows have one number of processes
     code, out, _ = told(capfd, latencies, "--response", "Latency", "--terms", "Size", "--json", "--where",
                         "Processes=16")  # fmt: skip
-    assert json.loads(out)["n"] == 20
+    assert answer(out)["n"] == 20
 
 
 def test_names_are_escaped_in_the_page():

@@ -1,13 +1,13 @@
 """``screen``: a design by hand, and the response surface of anybody's table."""
 
 import csv
-import json
 from io import StringIO
 
 import numpy as np
 import pytest
 
 from autotune.cli import main
+from tests.schemas import answer
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_run_table_goes_through_the_analysis(factors, tmp_path, capfd):
         writer.writerows(rows)
     analysed = ["--factors", "tls,rndv,han", "--responses", "latency:min", "--block", "block", "--json"]
     code, out, _ = told(capfd, table, *analysed)
-    effects = {e["factor"]: e for e in json.loads(out)["responses"]["latency"]["effects"]}
+    effects = {e["factor"]: e for e in answer(out)["responses"]["latency"]["effects"]}
     assert effects["tls"]["effect"] == pytest.approx(2, abs=0.2)
     assert [name for name, effect in effects.items() if effect["active"]] == ["tls"]
 
@@ -68,7 +68,7 @@ def test_the_table_and_its_power_do_not_mix(factors, capfd):
     assert code == 0
     assert len(list(csv.DictReader(StringIO(out)))) == 8
     assert "power for an effect of 0.5" in err
-    document = json.loads(told(capfd, *words, "--json")[1])
+    document = answer(told(capfd, *words, "--json")[1])
     assert len(document["runs"]) == 8
     power, seen = document["sensitivity"]["power"]["tls"], document["sensitivity"]["detectable"]["tls"]
     assert (power > 0.8) == (seen < 0.5)
@@ -80,7 +80,7 @@ def test_the_overlaid_optimum_lies_between_those_of_the_responses(bowl, capfd):
     words = [bowl, "--surface", "a,b", "--desirability"]
     code, out, _ = told(capfd, *words, "latency:min:1,bandwidth:max:1.5", "--json")
     assert code == 0
-    report = json.loads(out)
+    report = answer(out)
     latency, bandwidth = (report["surfaces"][name]["optimum"] for name in ("latency", "bandwidth"))
     assert latency["at"] == pytest.approx({"a": 0.6 * 65536, "b": 3}, rel=0.03)
     assert latency["value"] == pytest.approx(10, abs=0.1)
@@ -93,7 +93,7 @@ def test_the_overlaid_optimum_lies_between_those_of_the_responses(bowl, capfd):
     total = each["latency"]["desirability"] * each["bandwidth"]["desirability"] ** 1.5
     assert overlay["desirability"] == pytest.approx(total**0.4, abs=1e-6)
     # What counts more pulls harder.
-    pulled = json.loads(told(capfd, *words, "latency:min:4,bandwidth:max:1", "--json")[1])["overlay"]
+    pulled = answer(told(capfd, *words, "latency:min:4,bandwidth:max:1", "--json")[1])["overlay"]
     assert pulled["at"]["b"] < overlay["at"]["b"]
 
 
@@ -102,7 +102,7 @@ def test_without_weights_every_response_has_its_own_optimum(bowl, capfd):
     assert code == 0
     assert "overlaid" not in out
     assert "latency (less is better, logarithms): a " in out
-    report = json.loads(told(capfd, bowl, "--surface", "a,b", "--responses", "latency:min", "--json")[1])
+    report = answer(told(capfd, bowl, "--surface", "a,b", "--responses", "latency:min", "--json")[1])
     assert report["overlay"] is None
 
 

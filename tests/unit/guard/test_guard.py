@@ -1,6 +1,5 @@
 """``guard`` without an MPI: how its time is shared, and what it says where a job answers."""
 
-import json
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,6 +10,7 @@ from autotune.guard.heats import Span, blocks_in_time, environment_side
 from autotune.guard.kept import Kept, read_kept, write_kept
 from autotune.history.trial import Observation, Status
 from autotune.verification.sequential import SequentialDesign
+from tests.schemas import answer
 from tests.unit.commands.test_trust import at_home, kept, program  # noqa: F401 - fixtures
 from tests.unit.launchers.test_slurm_submit import folder  # noqa: F401 - a fixture
 
@@ -103,7 +103,7 @@ def test_what_a_job_will_answer_is_not_answered(kept, folder, tmp_path, monkeypa
     code = main(["guard", "check", str(place.parent), "--quick", "--yes", "--json"])
     printed = capsys.readouterr()
     assert (code, ExitCode.UNANSWERED) == (6, 6), printed.err
-    assert json.loads(printed.out)["code"] == 6
+    assert answer(printed.out)["code"] == 6
     assert f"nothing is said yet: job {8 if already else 7} runs this campaign" in printed.err
     assert not (place / "nights.jsonl").exists()
 

@@ -1,6 +1,5 @@
 """``doctor`` names the setting under which MPI does not start, whatever library refuses it."""
 
-import json
 import os
 import shutil
 import sys
@@ -13,6 +12,7 @@ from autotune.errors import StackError
 from autotune.lint.doctor_settings import Setting, breaking, diagnosed, environment
 from autotune.stacks.stack import reason
 from autotune.stacks.ucx import parse
+from tests.schemas import answer
 
 
 def setting(name, value="1"):
@@ -121,7 +121,7 @@ def test_an_mpi_that_never_starts_has_its_table_all_the_same(tmp_path, monkeypat
     shutil.copy(sys.executable, tmp_path / "lib" / "libmpi.so.40")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert main(["doctor", "--json", "--mpirun", str(mpirun)]) == 2
-    findings = json.loads(capsys.readouterr().out)["findings"]
+    findings = answer(capsys.readouterr().out)["findings"]
     assert findings["MPI"] == "Open MPI 5.0.11"
     assert "ompi_info" in findings["first launch"] and "machine now" in findings
 

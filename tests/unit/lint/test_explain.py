@@ -1,6 +1,5 @@
 """What ``explain`` says of files of every kind, without any MPI."""
 
-import json
 from pathlib import PurePath
 
 import pytest
@@ -10,6 +9,7 @@ from autotune.errors import TableError
 from autotune.lint.explained import explained
 from autotune.stacks.asked import Asked
 from autotune.stacks.fixed_rules import fixed_algorithm
+from tests.schemas import answer
 
 RULES = "1\n7\n2\n5\n2\n0 6 0 0\n4096 1 0 0\n16\n1\n0 0 0 0\n"
 
@@ -183,7 +183,7 @@ def test_the_verb(tmp_path, capsys):
     assert "bcast of 4 KiB on 4 ranks (its size counts the vector of each rank)" in said
     assert f"{rules}:7" in said
     assert main([*words, "--bytes", "8", "--json"]) == 0
-    (document,) = json.loads(capsys.readouterr().out)
+    (document,) = answer(capsys.readouterr().out)["calls"]
     assert (document["line"], document["algorithm"]) == (6, "binomial (6)")
     assert main([*words, "--bytes", "8", "--collective", "allgather"]) == 1
     assert "has no rules for allgather" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import pytest
 
 from autotune.errors import ExitCode
 from autotune.lint.files import kind_of, lint
+from autotune.lint.verbs.lint import Asked
 from autotune.lint.verbs.lint import lint as verb
 from tests.unit.lint.test_no_wrong_all_clear import UCX
 
@@ -95,7 +96,7 @@ def test_a_file_of_such_a_kind_is_named(tmp_path, capsys):
     files = tmp_path / "job.csh", tmp_path / "Dockerfile"
     for file in files:
         file.write_text("FROM x\n")
-    assert verb(files, "") == ExitCode.UNKNOWN
+    assert verb(files, Asked()) == ExitCode.UNKNOWN
     assert capsys.readouterr().err.count("not followed") == 2
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from autotune.errors import ExitCode
 from autotune.lint.files import lint
+from autotune.lint.verbs.lint import Asked
 from autotune.lint.verbs.lint import lint as verb
 from tests.unit.lint.test_no_wrong_all_clear import UCX
 
@@ -92,9 +93,9 @@ def test_a_framework_is_no_remedy_for_a_number():
 def test_notes_are_counted_and_shown_on_request_and_decide_no_exit_code(tmp_path, capsys):
     script = tmp_path / "job.sh"
     script.write_text(OLD[0])
-    assert verb((script,), "") == ExitCode.WELL
+    assert verb((script,), Asked()) == ExitCode.WELL
     said = capsys.readouterr().out
     assert "0 findings" in said and "1 note not shown: --all" in said and "openib" not in said
-    assert verb((script,), "", everything=True) == ExitCode.WELL
-    assert f"{script}:1: note: Open MPI 5 has no btl_openib" in capsys.readouterr().out
-    assert verb((script,), "openmpi5") == ExitCode.FINDING
+    assert verb((script,), Asked(everything=True)) == ExitCode.WELL
+    assert f"{script}:1: MPI304 note: Open MPI 5 has no btl_openib" in capsys.readouterr().out
+    assert verb((script,), Asked("openmpi5")) == ExitCode.FINDING

@@ -8,6 +8,7 @@ from autotune.campaign.observing import measurement_of
 from autotune.cli import main
 from autotune.site.costs import TimedJob, TimedLaunch, sizes_within, sweep_s
 from autotune.site.directory import read_site
+from tests.schemas import answer
 
 SMALL = (
     *("hydra/launcher=simulated", "site.nodes=[1,2]", "site.ppn=[4]", "site.collectives=[allreduce,bcast]"),
@@ -26,7 +27,7 @@ def test_a_plan_is_near_what_is_used(tmp_path, capsys):
     assert main(words(tmp_path / "made", "--quiet")) == 0
     capsys.readouterr()
     assert main(["status", str(tmp_path / "made"), "--json"]) == 0
-    used = json.loads(capsys.readouterr().out)["node_hours"]
+    used = answer(capsys.readouterr().out)["node_hours"]
     assert main(["plan", *words(tmp_path / "none", "probe.budget_s=0.1")]) == 0
     planned = float(capsys.readouterr().out.partition("together ")[2].split()[0])
     assert used / 1.5 <= planned + 0.005

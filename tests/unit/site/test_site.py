@@ -29,6 +29,7 @@ from autotune.space import Point
 from autotune.stacks.asked import Asked
 from autotune.stacks.fixed_rules import fixed_algorithm
 from autotune.structure import plain
+from tests.schemas import answer
 
 SMALL = (
     *("hydra/launcher=simulated", "site.nodes=[1,2]", "site.ppn=[4]", "site.collectives=[allreduce,bcast]"),
@@ -52,7 +53,7 @@ def test_each_job_is_a_campaign_and_all_have_one_set_of_files(made, tmp_path, ca
     text = (made / "export/coll_tuned_rules.conf").read_text()
     assert "# rules know ranks, not nodes: measured on 1 node, 2 nodes, they hold on all\n" in text
     assert main(["status", str(made), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = answer(capsys.readouterr().out)
     states = [(j["nodes"], j["ppn"], j["state"]) for j in told["jobs"]]
     assert states == [(1, 4, "complete"), (2, 4, "complete")]
     assert told["node_hours"] > 0
@@ -234,7 +235,7 @@ def test_a_sample_says_how_the_predictions_did(made, tmp_path, monkeypatch, caps
     predicted = tuple(Decision(m.shape, m.choice, gain=0.5, low=0.1) for m in (slow, right))
     (site / "sample.json").write_text(json.dumps(plain(Sample((2, 4), 1.645, predicted))))
     assert main(["status", str(site), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["sample"]
+    told = answer(capsys.readouterr().out)["sample"]
     assert told.startswith("sample: of 2 predictions for 2 × 4 ranks 1 proved more than 5% slower")
     assert main(["report", str(site), "--out", str(tmp_path / "page.html")]) == 0
     assert told in (tmp_path / "page.html").read_text()

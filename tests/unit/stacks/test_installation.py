@@ -4,7 +4,8 @@ import sysconfig
 
 import pytest
 
-from autotune.stacks.installation import find, unreached
+from autotune.errors import StackError
+from autotune.stacks.installation import find, output, unreached
 
 BANNER = {"mpich": "HYDRA build details:\n    Version:    4.0.2\n", "openmpi": "mpirun (Open MPI) 4.1.4\n"}
 
@@ -31,6 +32,20 @@ def launcher(prefix, name, flavour):
     path.write_text(f"#!/bin/sh\ncat <<'END'\n{BANNER[flavour]}END\n")
     path.chmod(0o755)
     return path
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [("#!/bin/sh\nexec sleep 600\n", "does not answer within 0.5 s"), ("#!/no/such/shell\n", "No such file")],
+)
+def test_a_program_that_does_not_answer_is_named_in_words(script, said, tmp_path, monkeypatch):
+    monkeypatch.setattr("autotune.stacks.installation._TIMEOUT_S", 0.5)
+    (program := tmp_path / "mpicc").write_text(script)
+    program.chmod(0o755)
+    with pytest.raises(StackError, match=said) as error:
+        output([str(program), "-show"])
+    assert error.value.message.startswith(f"{program} does not answer")
+    assert not set("[]") & {*error.value.message.removeprefix(str(program))}
 
 
 def test_a_family_is_found_under_debians_name_for_its_launcher(tmp_path, monkeypatch):

@@ -162,6 +162,7 @@ def test_no_color_takes_the_colours_away(ran, monkeypatch, colours):
     terminal = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
     play(terminal, ran)
     assert ("\x1b[32m" in terminal.file.getvalue()) == colours
+    assert "\x1b[1m" in terminal.file.getvalue()  # bold is no colour
 
 
 def test_a_terminal_shows_phase_best_and_time(ran):

@@ -1,7 +1,6 @@
 """``import --from-name``: what names of files say."""
 
 import io
-import json
 
 import pandas as pd
 import pytest
@@ -10,6 +9,7 @@ from autotune.cli import main
 from autotune.errors import UserError
 from autotune.tables.importers import NamePattern
 from benchmarks import arena
+from tests.schemas import answer
 
 OSU = """mpirun -np {ranks} osu_bcast
 
@@ -57,7 +57,7 @@ def test_imported_tables_go_into_screen_model_and_benchmark(tmp_path, capsys):
     assert wrote(capsys, *words)[0] == 0
     model = ["--response", "latency_us", "--terms", "comm_size,message_bytes", "--json"]
     assert main(["model", str(table), *model]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = answer(capsys.readouterr().out)
     assert document["n"] == 56
     assert document["loggp"] is not None
     screen = ["--factors", "algorithm,comm_size", "--responses", "latency_us:min"]

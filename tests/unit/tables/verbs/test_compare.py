@@ -1,6 +1,5 @@
 """``python -m autotune compare LOG1 LOG2``."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from autotune.cli import main
 from autotune.tables.importers import read
 from autotune.tables.two_logs import LogVerdict, compared
+from tests.schemas import answer
 
 FIELD = Path(__file__).parents[3] / "data/field"
 HEAD = "mpirun -np {} ./osu_allreduce\n# OSU MPI Allreduce Latency Test v7.4\n# Size  Avg Latency(us)\n"
@@ -34,7 +34,7 @@ def files(tmp_path):
 
 def test_repeats_tell_what_is_faster_and_what_is_not(files, capsys):
     assert main(["compare", *files(slow=SLOW, fast=FAST), "--json"]) == 0
-    first, second = json.loads(capsys.readouterr().out)["calls"]
+    first, second = answer(capsys.readouterr().out)["calls"]
     assert (first["message_bytes"], first["comm_size"], first["verdict"]) == (4, 4, "faster")
     assert first["speedup_low"] < 1.25 < first["speedup_high"]
     assert (second["verdict"], second["repeats"]) == ("inconclusive", [3, 3])
@@ -101,7 +101,7 @@ def test_a_log_and_a_campaign_are_no_pair(files, capsys, tmp_path):
 
 def test_launches_with_other_settings_are_no_repeats(capsys):
     assert main(["compare", str(FIELD / "p1_sweep.log"), str(FIELD / "p1_after.log"), "--json"]) == 0
-    calls = json.loads(capsys.readouterr().out)["calls"]
+    calls = answer(capsys.readouterr().out)["calls"]
     four = {c["setting"]["coll_tuned_allreduce_algorithm"]: c for c in calls if c["message_bytes"] == 4}
     assert {name: (c["first_us"], c["repeats"]) for name, c in four.items()} == {
         "1": (pytest.approx(100), [1, 1]),
@@ -114,7 +114,7 @@ def test_launches_with_other_settings_are_no_repeats(capsys):
 
 def test_a_data_type_that_older_versions_do_not_print_is_their_default(capsys):
     assert main(["compare", str(FIELD / "p3_osu59.log"), str(FIELD / "p3_osu74.log"), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = answer(capsys.readouterr().out)
     assert [c["message_bytes"] for c in document["calls"]] == [1, 2, 4]
     assert document["differences"] == []
 
@@ -129,7 +129,7 @@ def typed(*names, collective="Broadcast"):
 def test_the_default_data_type_is_one_of_several(files, capsys):
     paths = files(old=typed(""), new=typed("MPI_CHAR", "MPI_INT"))
     assert main(["compare", *paths, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = answer(capsys.readouterr().out)
     assert [c["setting"] for c in document["calls"]] == [{"datatype": "MPI_CHAR"}]
     assert [c["setting"] for c in document["only_second"]] == [{"datatype": "MPI_INT"}]
 

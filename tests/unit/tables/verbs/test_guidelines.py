@@ -1,12 +1,12 @@
 """``guidelines``: of a campaign, of tables, and what a user sees who mistypes."""
 
-import json
 import shutil
 
 import pytest
 
 from autotune.cli import main
 from tests.golden.test_campaigns import GOLDEN
+from tests.schemas import answer
 
 HEAD = "collective,processes,size,latency,run\n"
 SOUND = [("allgather", 64, 20), ("gather", 64, 10), ("bcast", 256, 12), ("bcast", 64, 10)]
@@ -34,7 +34,7 @@ def test_a_table_that_holds_ends_well_and_one_that_does_not_with_1(here, capsys)
     assert "allgather of 64 B on 4 ranks is slower than gather of 64 B + bcast of 256 B: 9.09×" in shown
     assert "1 of 4 guidelines violated" in shown
     assert main(["compare", "--guidelines", "odd.csv", "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
+    document = answer(capsys.readouterr().out)
     assert [v["slower"] for v in document["violations"]] == [["allgather", 4, 64]]
     assert document["violations"][0]["launches"] == 3
 
