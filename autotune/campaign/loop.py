@@ -155,8 +155,9 @@ class CampaignLoop:
             self.listener.phase(trial.phase, self._expected(trial.phase, history))
             if trial.phase is Phase.SCREENING and plan.design is not None:
                 self.listener.designed(plan.design)
-        remaining_s = seconds_left(plan, discovery, history, self._took, time, max(0.0, remaining_s))
-        self.listener.launching(trial, self.clock() - started, remaining_s)
+        limit_s = max(0.0, remaining_s)
+        longest_s = seconds_left(plan, discovery, history, self._took, time, limit_s, most=True)
+        self.listener.launching(trial, self.clock() - started, longest_s)
 
     def _expected(self, phase: Phase, history: History) -> int:
         """Return the planned number of launches of a phase; 0 if only the budget limits it."""

@@ -115,7 +115,7 @@ class Listener(Protocol):
         """The screening is complete, with its analysis for each objective and the decision on each factor."""
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
-        """A launch starts ``elapsed_s`` after the campaign's start, about ``left_s`` before its end."""
+        """A launch starts ``elapsed_s`` after the campaign's start, at most ``left_s`` before its end."""
 
     def observed(self, step: Step) -> None:
         """A launch ended, with whatever status; ``step`` contains the campaign's state after it."""

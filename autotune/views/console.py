@@ -32,7 +32,7 @@ from autotune.views.tables import (
     result_table,
     size_tables,
 )
-from autotune.views.text import clock_text, cost_text, ratio_text, setting_text
+from autotune.views.text import bound_text, clock_text, cost_text, ratio_text, setting_text
 
 _OTHERS = 5  # Number of settings shown besides the recommended one; the HTML report shows all.
 
@@ -145,13 +145,17 @@ class CampaignConsole:
             self._show(Text("\n".join(f"note: {note}" for note in notes), "dim"))
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
-        """Show that a launch starts, ``elapsed_s`` after the campaign began and ``left_s`` before its end."""
+        """Show that a launch starts, ``elapsed_s`` after the campaign began, at most ``left_s`` before its end.
+
+        A time left that was shown is never exceeded later: a bound that grows was none.
+        """
         self._phase = self._phase or _PHASES[trial.phase][0]
-        self._elapsed_s, self._left_s = elapsed_s, left_s
+        self._elapsed_s, self._left_s = elapsed_s, min(left_s, self._left_s)
+        left_s = self._left_s
         if self._bar is None:
             return
         place = f"phase {self._lines.place(self._phase)} {self._phase}"
-        place += f" · {clock_text(elapsed_s)} elapsed, about {clock_text(left_s)} left"
+        place += f" · {clock_text(elapsed_s)} elapsed, {bound_text(left_s)} left"
         if not self._bar.tasks:
             self._task = self._bar.add_task("", total=1, place=place, best="")
             self._bar.start()
@@ -166,8 +170,8 @@ class CampaignConsole:
         if self._detail is Detail.QUIET:
             return
         took_s = step.observation.duration_s
-        left_s = max(0.0, self._left_s - took_s)
-        self._say(self._lines.of(step, self._phase, self._elapsed_s + took_s, left_s))
+        self._left_s = max(0.0, self._left_s - took_s)
+        self._say(self._lines.of(step, self._phase, self._elapsed_s + took_s, self._left_s))
         if not self._warned and (interference := disturbed(step.observation)):
             self._warned = True
             notice = "further launches affected are summarised at the end"

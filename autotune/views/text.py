@@ -148,6 +148,11 @@ def clock_text(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{remaining_s:02}" if hours else f"{minutes}:{remaining_s:02}"
 
 
+def bound_text(seconds: float) -> str:
+    """Return the longest duration of something in the form of a clock: ``≤ 1:12``; a dash if it is infinite."""
+    return f"≤ {clock_text(seconds)}" if math.isfinite(seconds) else "—"
+
+
 def cost_text(phases: Sequence[Share], limit_s: float | None = None) -> str:
     """Return a text on the number of a campaign's launches by phase, their duration, and the time limit."""
     planned, maximum = sum(p.launches for p in phases), sum(p.most for p in phases)

@@ -1,6 +1,7 @@
 """A campaign as it goes: plain lines without a terminal, a bar with one."""
 
 import io
+import math
 
 import pytest
 from rich.console import Console
@@ -46,7 +47,9 @@ def lines_of(shown):
     return [line.rstrip() for line in shown.file.getvalue().splitlines()]
 
 
-def ended(shown, number, scores, best, status=Status.OK, phase=Phase.SEARCH, extra=None, **trial):
+def ended(
+    shown, number, scores, best, status=Status.OK, phase=Phase.SEARCH, extra=None, leads=False, **trial
+):
     """A launch that ended, of a campaign whose default has a latency of 2 µs and 6 GB/s."""
     base = (Score(2.0, 0.04), Score(6.0, 0.1))
     made = Trial(number, phase, trial.pop("point", Point()), **trial)
@@ -54,7 +57,7 @@ def ended(shown, number, scores, best, status=Status.OK, phase=Phase.SEARCH, ext
         made, status, reason="ended after 60 s [rank 1]", duration_s=2, extra=extra or {}
     )
     shown.launching(made, 60.0 * number, 90.0)
-    shown.observed(Step(observation, scores, best, base))
+    shown.observed(Step(observation, scores, best, base, leads))
 
 
 def test_each_launch_says_where_it_is_what_is_tried_and_what_it_does():
@@ -67,26 +70,36 @@ def test_each_launch_says_where_it_is_what_is_tried_and_what_it_does():
     )
     shown.phase(Phase.SEARCH, 10)
     one = unset.replace(UCX_RNDV_THRESH="64k", pml="ucx")
-    ended(shown, 2, (Score(1.0, 0.01), Score(5.4, 0.1)), best, point=one)
+    ended(shown, 2, (Score(1.0, 0.01), Score(5.4, 0.1)), best, point=one, leads=True)
     ended(shown, 3, (Score(1.6, 0.02), Score(8.0, 0.1)), best, point=one.replace(UCX_TLS="self,sysv,posix"))
     ended(shown, 4, None, best, Status.NOT_APPLIED, point=one)
     ended(shown, 75, None, best)
     assert lines_of(plain) == [
-        "  1/3     1:02    1:28  default                               2.00 µs  6.00 GB/s",
+        "  1/3     1:02     ≤ 1:28  default                            2.00 µs  6.00 GB/s",
         "",
-        "Columns: phase, elapsed and estimated remaining time (m:ss), the setting tried,",
+        "Columns: phase, elapsed and longest remaining time (m:ss), the setting tried,",
         "and its speed-up over the baseline (above 1 is better; * best so far).",
         "",
         "Phase 3 of 3, search: the best values of the parameters that matter",
-        "phase  elapsed    left  tried                                 latency  bandwidth",
-        "  3/3     2:02    1:28  UCX_RNDV_THRESH=64k, pml=ucx           2.00×*     0.90×",
-        "  3/3     3:02    1:28  UCX_RNDV_THRESH=64k,                   1.25×      1.33×*",
-        "                        UCX_TLS=self,sysv,posix, pml=ucx",
-        "  3/3     4:02    1:28  UCX_RNDV_THRESH=64k, pml=ucx        failed",
-        "                        not applied, launch 4: ended after 60 s [rank 1]",
-        "  3/3  1:15:02    1:28  default, each algorithm             incomplete",
-        "                        some sizes have no usable time",
+        "phase  elapsed       left  tried                              latency  bandwidth",
+        "  3/3     2:02     ≤ 1:26  UCX_RNDV_THRESH=64k, pml=ucx        2.00×*     0.90×",
+        "  3/3     3:02     ≤ 1:24  UCX_RNDV_THRESH=64k,                1.25×      1.33×",
+        "                           UCX_TLS=self,sysv,posix, pml=ucx",
+        "  3/3     4:02     ≤ 1:22  UCX_RNDV_THRESH=64k, pml=ucx     failed",
+        "                           not applied, launch 4: ended after 60 s [rank 1]",
+        "  3/3  1:15:02     ≤ 1:20  default, each algorithm          incomplete",
+        "                           some sizes have no usable time",
     ]
+
+
+def test_the_time_left_never_rises():
+    shown = CampaignConsole(plain := console(), example.OBJECTIVES, phases=PHASES)
+    for number, left_s in enumerate((math.inf, 90.0, 200.0, 40.0), start=1):
+        made = Trial(number, Phase.SEARCH, Point())
+        shown.launching(made, 10.0 * number, left_s)
+        shown.observed(Step(Observation(made, Status.CRASHED, duration_s=5), None, None, None))
+    left = [line.split()[2:4] for line in lines_of(plain) if line.startswith("  3/3") or "0:" in line]
+    assert [" ".join(words)[:6] for words in left] == ["— fail", "≤ 1:25", "≤ 1:20", "≤ 0:35"]
 
 
 def test_interference_is_said_once_and_by_launch_only_if_asked():
@@ -167,7 +180,7 @@ def test_no_color_takes_the_colours_away(ran, monkeypatch, colours):
 def test_a_terminal_shows_phase_best_and_time(ran):
     play(shown := console(terminal=True, width=120), ran)
     text = shown.file.getvalue()
-    assert "phase 1/3 baseline · 0:00 elapsed, about 2:10 left" in text
+    assert "phase 1/3 baseline · 0:00 elapsed, ≤ 2:10 left" in text
     assert "best latency 1.44×, bandwidth 1.66×" in text
     assert "━" in text
 
