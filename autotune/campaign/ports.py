@@ -24,6 +24,7 @@ from autotune.recommend.summary import Step
 from autotune.space import Point, Space
 
 if TYPE_CHECKING:
+    from autotune.campaign.needed import Need
     from autotune.campaign.spec import CampaignSpec
     from autotune.recommend.recommendation import Recommendation
     from autotune.screening import Effects, ScreeningDesign, ScreeningResult
@@ -104,6 +105,9 @@ class Listener(Protocol):
 
     def phase(self, phase: Phase, n_trials: int) -> None:
         """A phase begins; ``n_trials`` is the number of its launches, 0 if the budget decides."""
+
+    def forecast(self, need: "Need", left_s: float) -> None:
+        """The verification begins; ``left_s`` seconds are left for its needs, infinite without a limit."""
 
     def designed(self, design: "ScreeningDesign") -> None:
         """The screening's design is known; its runs are in the order in which they will be launched."""

@@ -3,8 +3,8 @@
 Place in the flow of ``autotune/__init__.py``: between steps 10, recommend, and 12, export.
 
 Notation: a *step* is one launch together with the state of the campaign after it. *Best so far* is one
-setting, by the product of its speed-ups in all objectives. The stack's own defaults count as a setting, so the
-best is never worse than they are.
+setting, by the product of its speed-ups in all objectives. The stack's own defaults count as a setting, so
+the best is never worse than they are.
 """
 
 import math

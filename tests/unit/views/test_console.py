@@ -2,17 +2,21 @@
 
 import io
 import math
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from autotune.campaign.costs import Share
+from autotune.campaign.needed import Need
 from autotune.campaign.ports import Listener
 from autotune.history.objectives import Score
 from autotune.history.trial import Observation, Phase, Status, Subject, Trial
+from autotune.recommend.recommendation import Checked
 from autotune.recommend.summary import Step, steps
 from autotune.space import Point
 from autotune.views.console import CampaignConsole, Detail
+from autotune.views.ending import Ending
 from tests import example
 
 PHASES = [Share(name, n, n, 0.5) for name, n in (("baseline", 2), ("screening", 8), ("search", 10))]
@@ -31,7 +35,7 @@ def play(console, ran, detail=Detail.NORMAL):
             listener.observed(step)
         shown.closing(ran.space, ran.history, ran.recommendation, ran.baseline_scores)
         shown.exported(["dir/openmpi-mca-params.conf"])
-        shown.usable("mpirun --mca pml ucx … your_program", "")
+        shown.usable("mpirun --mca pml ucx ./your_program", "")
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +102,8 @@ def test_the_time_left_never_rises():
         made = Trial(number, Phase.SEARCH, Point())
         shown.launching(made, 10.0 * number, left_s)
         shown.observed(Step(Observation(made, Status.CRASHED, duration_s=5), None, None, None))
-    left = [line.split()[2:4] for line in lines_of(plain) if line.startswith("  3/3") or "0:" in line]
-    assert [" ".join(words)[:6] for words in left] == ["— fail", "≤ 1:25", "≤ 1:20", "≤ 0:35"]
+    left = [line[16:25].strip() for line in lines_of(plain) if line.startswith("  3/3")]
+    assert left == ["—", "≤ 1:25", "≤ 1:20", "≤ 0:35"]
 
 
 def test_interference_is_said_once_and_by_launch_only_if_asked():
@@ -128,7 +132,7 @@ def test_quiet_prints_the_result_alone(ran):
         "",
         "Result: speed-up over the baseline in the search, above 1 is better",
     ]
-    assert lines[-2:] == ["use them with", "  mpirun --mca pml ucx … your_program"]
+    assert lines[-2:] == ["use them with", "  mpirun --mca pml ucx ./your_program"]
     assert not any("phase" in line for line in lines)
 
 
@@ -143,13 +147,13 @@ def test_a_whole_campaign_without_a_terminal(ran):
         "Phase 1 of 3, baseline: the stack's own defaults",
         "Main effects on latency (less is better)",
         "Result: speed-up over the baseline in the search, above 1 is better",
-        "The recommended setting by message size",
+        "The unverified setting by message size",
         "MPI_Allreduce on 2 ranks",
         "Files",
     ]
     assert [line for line in lines if line in headings] == headings
     assert any(line.startswith("speed-up over all sizes, geometric mean: 1.51× (1.4") for line in lines)
-    assert lines[-2:] == ["use them with", "  mpirun --mca pml ucx … your_program"]
+    assert lines[-2:] == ["use them with", "  mpirun --mca pml ucx ./your_program"]
 
 
 def test_no_line_that_is_laid_out_here_is_wider_than_80_columns(ran):
@@ -158,8 +162,59 @@ def test_no_line_that_is_laid_out_here_is_wider_than_80_columns(ran):
         assert [line for line in lines_of(plain) if len(line) > 80] == []
 
 
-def test_the_result_holds_the_recommended_setting_and_says_why_others_are_not_it(ran):
+def verified(ran, **fields):
+    source = replace(ran.recommendation.provenance, checked=Checked.HOLDS, verified="verified: x", **fields)
+    return replace(ran, recommendation=replace(ran.recommendation, provenance=source))
+
+
+def test_what_is_not_verified_is_not_marked_as_what_to_use_and_not_green(ran):
+    colourful = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
+    shown = CampaignConsole(colourful, example.OBJECTIVES, ran.space.unset, PHASES)
+    shown.closing(ran.space, ran.history, ran.recommendation, ran.baseline_scores)
+    assert "\x1b[32m" not in colourful.file.getvalue()
     play(plain := console(), ran)
+    lines = lines_of(plain)
+    assert not any("recommended" in line for line in lines if "against" not in line)
+    marked = next(i for i, line in enumerate(lines) if line.startswith("▶"))
+    assert "the stack's own defaults" in lines[marked]
+    assert lines[marked + 1].strip() == "to use until a setting is verified"
+
+
+def test_a_verdict_is_told_in_labelled_lines(ran):
+    lines = (("speed-up", "1.51× (1.45 … 1.57) on 24 fresh launches"), ("loss", "at most 2 %"))
+    play(plain := console(), verified(ran, verdict=lines))
+    told = lines_of(plain)
+    at = told.index("Verified")
+    assert told[at + 2 : at + 4] == [f"  {label:<8}  {text}" for label, text in lines]
+    assert "verified: x" not in told
+
+
+def test_how_a_campaign_stands_is_told_in_labelled_lines_with_the_command_alone_on_its_own():
+    state = Ending("the stack's own defaults", "x: 1.08×", "launches differ", "python3 -m autotune c", 480.0)
+    CampaignConsole(plain := console(), example.OBJECTIVES).ended(state)
+    assert lines_of(plain) == [
+        "",
+        "Use now    the stack's own defaults",
+        "Promising  x: 1.08×",
+        "Why        launches differ",
+        "Go on with about 8 minutes more:",
+        "  python3 -m autotune c",
+    ]
+
+
+def test_before_the_verification_begins_its_time_is_told_and_is_yellow_if_it_is_not_left():
+    need = Need(None, None, math.log(1.11), "launches of one setting", 0, 12, 480.0)
+    for left_s, colour in ((150.0, True), (900.0, False)):
+        terminal = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="standard")
+        CampaignConsole(terminal, example.OBJECTIVES).forecast(need, left_s)
+        text = terminal.file.getvalue()
+        left = "2:30" if colour else "15:00"
+        said = f"launches of one setting differ by 11.0 %: a verdict needs about 8 minutes, {left} are left"
+        assert said in text and ("\x1b[33m" in text) == colour
+
+
+def test_the_result_holds_the_recommended_setting_and_says_why_others_are_not_it(ran):
+    play(plain := console(), verified(ran))
     text = plain.file.getvalue()
     result = text[text.index("Result: ") : text.index("by message size")]
     assert result.count("▶") == 1
