@@ -15,8 +15,10 @@ from typer.models import CommandInfo
 
 from autotune import __version__
 from autotune.errors import ExitCode, UserError
+from autotune.history.folder import is_campaign
 
-_EPILOG = f"""Run a campaign: autotune conf=allreduce_local [KEY=VALUE]…, which is the verb tune.
+_EPILOG = f"""Run a campaign: autotune conf=allreduce_local [KEY=VALUE]…, which is the verb tune; or what is
+left of one: autotune DIR.
 
 Exit codes: {" · ".join(f"{code:d} {code.meaning}" for code in ExitCode)}."""
 
@@ -64,12 +66,17 @@ class _Verbs(TyperGroup):
     """Holds the verbs of the program; ``tune`` is assumed if the command line begins with ``KEY=VALUE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the verb ``tune`` if the first word is a key, or an option of Hydra's."""
+        """Insert the verb ``tune`` if the first word is a key, a campaign, or an option of Hydra's."""
         is_program_option = args[:1] in (["--version"], ["--help"], ["-h"]) and not any(
             "=" in word for word in args
         )
-        campaign = bool(args) and not is_program_option and (args[0][0] in "-+~" or "=" in args[0])
+        campaign = bool(args) and not is_program_option and bool(args[0])
+        campaign = campaign and (args[0][0] in "-+~" or "=" in args[0] or self._is_campaign(ctx, args[0]))
         return super().parse_args(ctx, ["tune", *args] if campaign else _renamed(args))
+
+    def _is_campaign(self, ctx: Any, word: str) -> bool:
+        """Return whether a word names no verb, but a directory with a campaign."""
+        return self.get_command(ctx, word) is None and word not in _RENAMED and is_campaign(word)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the verb that the first word names.

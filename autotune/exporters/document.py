@@ -89,6 +89,8 @@ class Summary(_Unread):
         lines += [f"- {remark}" for remark in remarks(recommendation)]
         if recommendation.gains:
             lines.append(f"- speed-up, geometric mean over all sizes: {ratio_text(recommendation.speedup)}")
+        for label, text, command in recommendation.provenance.ending:
+            lines += ["", f"{label}: {text}", *(["", f"    {command}"] if command else [])]
         if choices := recommendation.provenance.choices:
             lines += ["", "## Choices", "", *(f"- {choice}" for choice in choices)]
         lines += ["", "## For the whole job", ""]
