@@ -29,12 +29,13 @@ from autotune.views.launch_line import WIDTH, LaunchLines
 from autotune.views.tables import (
     design_table,
     effects_tables,
+    lines_table,
     machine_table,
     other_calls_table,
     result_table,
     size_tables,
 )
-from autotune.views.text import aligned, bound_text, clock_text, cost_text, ratio_text, setting_text
+from autotune.views.text import bound_text, clock_text, cost_text, ratio_text, setting_text
 
 _OTHERS = 5  # Number of settings shown besides the recommended one; the HTML report shows all.
 
@@ -77,7 +78,8 @@ class CampaignConsole:
         width = console.width if console.is_terminal else WIDTH
         names = tuple(share.phase for share in phases if share.most)
         self._lines = LaunchLines(tuple(objectives), unset, names, width, detail is Detail.VERBOSE)
-        self._phase, self._elapsed_s, self._left_s = "", 0.0, math.inf
+        self._phase, self._elapsed_s, self._took_s = "", 0.0, 0.0
+        self._most_s, self._left_s = math.inf, math.inf  # the time left at the last start, and as shown
         self._legend, self._warned = False, False
         self._task = TaskID(0)
         self._bar: Progress | None = None
@@ -154,11 +156,14 @@ class CampaignConsole:
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
         """Show that a launch starts, ``elapsed_s`` after the beginning, at most ``left_s`` before the end.
 
-        A time left that was shown is never exceeded later: a bound that grows was none.
+        A time left that was shown is never exceeded later: a bound that grows was none. It falls by the time
+        that has passed, which is less than the launches took if a model of the machine made them.
         """
         self._phase = self._phase or _PHASES[trial.phase][0]
-        self._elapsed_s, self._left_s = elapsed_s, min(left_s, self._left_s)
-        left_s = self._left_s
+        passed_s = min(self._took_s, elapsed_s - self._elapsed_s)
+        self._elapsed_s, self._took_s = elapsed_s, 0.0
+        self._most_s = min(left_s, self._most_s - passed_s)
+        self._left_s = left_s = min(self._most_s, self._left_s)
         if self._bar is None:
             return
         place = f"phase {self._lines.place(self._phase)} {self._phase}"
@@ -176,9 +181,9 @@ class CampaignConsole:
             self._bar.update(self._task, best=self._best(step))
         if self._detail is Detail.QUIET:
             return
-        took_s = step.observation.duration_s
-        self._left_s = max(0.0, self._left_s - took_s)
-        self._say(self._lines.of(step, self._phase, self._elapsed_s + took_s, self._left_s))
+        self._took_s += step.observation.duration_s
+        self._left_s = min(self._left_s, max(0.0, self._most_s - self._took_s))
+        self._say(self._lines.of(step, self._phase, self._elapsed_s + self._took_s, self._left_s))
         if not self._warned and (interference := disturbed(step.observation)):
             self._warned = True
             notice = "further launches affected are summarised at the end"
@@ -220,7 +225,7 @@ class CampaignConsole:
         self._heading("Result: speed-up over the baseline in the search, above 1 is better")
         self._show(result_table(objectives, rivals[:_OTHERS], winner, space.unset, baseline, why, verified))
         source = recommendation.provenance
-        summary = Text(source.verified, "bold")
+        summary: RenderableType = Text(source.verified, "bold")
         if recommendation.gains and words:
             verbose = self._detail is Detail.VERBOSE
             self._heading(f"The {'recommended' if verified else 'unverified'} setting by message size")
@@ -233,7 +238,7 @@ class CampaignConsole:
                 summary = Text(f"speed-up over all sizes, geometric mean: {average}  [{summary}]", "bold")
             elif source.verdict:
                 self._heading("Verified")
-                summary = Text("\n".join(aligned(source.verdict)))
+                summary = lines_table(source.verdict)
         self._show(summary)
         if choices := recommendation.provenance.choices[1:]:
             self._heading("Other choices")

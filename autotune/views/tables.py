@@ -48,6 +48,14 @@ def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped
     return table
 
 
+def lines_table(lines: Iterable[tuple[str, str]]) -> Table:
+    """Return labelled lines, indented; a long text goes on below its beginning."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for label, text in lines:
+        table.add_row(f"  {label}", Text(text))
+    return table
+
+
 def design_table(design: ScreeningDesign) -> RenderableType:
     """Return two tables of a screening design: the factor of each letter, and the runs in their order."""
     legend = empty_table("", "factor", "− low", "+ high")

@@ -106,6 +106,16 @@ def test_the_time_left_never_rises():
     assert left == ["—", "≤ 1:25", "≤ 1:20", "≤ 0:35"]
 
 
+def test_launches_of_a_model_use_up_no_time_that_has_not_passed():
+    shown = CampaignConsole(plain := console(), example.OBJECTIVES, phases=PHASES)
+    for number in range(3):
+        shown.launching(Trial(number, Phase.SEARCH, Point()), 1.0 * number, 60.0 - number)
+        for trial in (Trial(number, Phase.SEARCH, Point()),) * 2:  # alive at once, each with its share
+            shown.observed(Step(Observation(trial, Status.CRASHED, duration_s=4), None, None, None))
+    left = [line[16:25].strip() for line in lines_of(plain) if line.startswith("  3/3")]
+    assert left == ["≤ 0:56", "≤ 0:52", "≤ 0:52", "≤ 0:51", "≤ 0:51", "≤ 0:50"]
+
+
 def test_interference_is_said_once_and_by_launch_only_if_asked():
     busy = {"machine_cores": 2.0, "other_load_cores": 0.8}
     scores = (Score(1.0, 0.02), Score(5.4, 0.1))
@@ -181,11 +191,18 @@ def test_what_is_not_verified_is_not_marked_as_what_to_use_and_not_green(ran):
 
 
 def test_a_verdict_is_told_in_labelled_lines(ran):
-    lines = (("speed-up", "1.51× (1.45 … 1.57) on 24 fresh launches"), ("loss", "at most 2 %"))
+    long = "which no launch exceeds " * 4
+    lines = (
+        ("speed-up", "1.51× (1.45 … 1.57) on 24 fresh launches"),
+        ("loss", "at most 2 %"),
+        ("long", long),
+    )
     play(plain := console(), verified(ran, verdict=lines))
     told = lines_of(plain)
     at = told.index("Verified")
-    assert told[at + 2 : at + 4] == [f"  {label:<8}  {text}" for label, text in lines]
+    assert told[at + 2 : at + 4] == [f"  {label:<8}  {text}" for label, text in lines[:2]]
+    assert [line[:12].strip() for line in told[at + 4 : at + 6]] == ["long", ""]
+    assert " ".join(line[12:] for line in told[at + 4 : at + 6]).split() == long.split()
     assert "verified: x" not in told
 
 
@@ -236,7 +253,7 @@ def test_a_terminal_shows_phase_best_and_time(ran):
     play(shown := console(terminal=True, width=120), ran)
     text = shown.file.getvalue()
     assert "phase 1/3 baseline · 0:00 elapsed, ≤ 2:10 left" in text
-    assert "best latency 1.44×, bandwidth 1.66×" in text
+    assert "best latency 1.44×, bandwidth 1.64×" in text
     assert "━" in text
 
 
