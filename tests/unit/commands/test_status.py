@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+from pathlib import Path
 from threading import Timer
 
 import pytest
@@ -80,7 +81,7 @@ def test_what_is_under_way_is_named_while_it_runs(said, begun):
 def test_verbs_give_one_number_for_one_speed_up(said, tmp_path):
     shutil.copytree(GOLDEN / "simulated", tmp_path / "campaign")
     (row,) = json.loads(said("compare", "campaign", "--json")[1])
-    assert row["gain"].startswith(f"{row['speedup']:.2f}× (")
+    assert row["gain"] == f"{row['speedup']:.2f}×"  # four fresh launches give no interval
     assert f", {row['speedup']:.2f}× the default [{row['verified']}]" in said("status", "campaign")[1]
 
 
@@ -196,6 +197,20 @@ def test_a_long_campaign_that_runs_is_counted_on_from_what_was_concluded(said, b
         }
         assert f"found      after {before['launches']} launches; those since" in words
         assert f"now        launch {added[3][0]['number']}, for " in words
+
+
+def test_what_was_kept_names_the_path_of_the_caller_and_the_python_that_runs(said, begun, monkeypatch):
+    monkeypatch.setattr("autotune.commands.status.LONG", 2)
+    told = said("status", "campaign")[1]
+    command = shlex.join([sys.executable, "-m", "autotune"])
+    assert f"    {command} campaign\n" in told == stored_status(Path("campaign")).text
+    monkeypatch.setattr(sys, "executable", "/opt/python3")
+    elsewhere = stored_status(begun)
+    assert f"    /opt/python3 -m autotune {begun}\n" in elsewhere.text
+    state = json.loads(elsewhere.json)
+    assert state["directory"] == str(begun)
+    assert state["ending"]["command"] == f"/opt/python3 -m autotune {begun}"
+    assert elsewhere.text == told.replace(f"{command} campaign", f"/opt/python3 -m autotune {begun}")
 
 
 @pytest.mark.parametrize("damage", ["altered", "another"])
