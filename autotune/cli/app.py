@@ -7,6 +7,7 @@ stays fast.
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -75,8 +76,9 @@ class _Verbs(TyperGroup):
         return super().parse_args(ctx, ["tune", *args] if campaign else _renamed(args))
 
     def _is_campaign(self, ctx: Any, word: str) -> bool:
-        """Return whether a word names no verb, but a directory with a campaign."""
-        return self.get_command(ctx, word) is None and word not in _RENAMED and is_campaign(word)
+        """Return whether a word names no verb, but a campaign's directory, or a path that should be one."""
+        is_verb = self.get_command(ctx, word) is not None or word in _RENAMED
+        return not is_verb and (is_campaign(word) or "/" in word or Path(word).is_dir())
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the verb that the first word names.
@@ -98,7 +100,7 @@ class _Verbs(TyperGroup):
                 if suggestions
                 else "`autotune --help` lists the verbs, `plan --list` the scenarios"
             )
-            raise UserError(f"there is no verb {word!r}", hint)
+            raise UserError(f"there is no verb{'' if suggestions else ' and no campaign'} {word!r}", hint)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

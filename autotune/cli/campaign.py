@@ -36,7 +36,7 @@ def tune(
     from autotune.commands.tune import tune as task
 
     only_one(("--quiet", quiet), ("--verbose", verbose))
-    if words and is_campaign(words[0]):
+    if words and (is_campaign(words[0]) or not ("=" in words[0] or words[0][:1] in "-+~")):
         from autotune.commands.resume import resume
 
         changes = [word for word in words[1:] if word != "--yes"]

@@ -90,7 +90,8 @@ class Summary(_Unread):
         if recommendation.gains:
             lines.append(f"- speed-up, geometric mean over all sizes: {ratio_text(recommendation.speedup)}")
         for label, text, command in recommendation.provenance.ending:
-            lines += ["", f"{label}: {text}", *(["", f"    {command}"] if command else [])]
+            told = f"{label} {text}\n\n    {command}" if command else f"{label}: {text}"
+            lines += ["", told]
         if choices := recommendation.provenance.choices:
             lines += ["", "## Choices", "", *(f"- {choice}" for choice in choices)]
         lines += ["", "## For the whole job", ""]
