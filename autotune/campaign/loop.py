@@ -14,7 +14,7 @@ from autotune.campaign import interruption
 from autotune.campaign.estimate import divided, granted_s, seconds_left
 from autotune.campaign.failures import broken, limit_s
 from autotune.campaign.lengths import with_length
-from autotune.campaign.needed import needed
+from autotune.campaign.needed import needed, unlimited
 from autotune.campaign.plan import Plan
 from autotune.campaign.ports import Listener, Store
 from autotune.campaign.same_moment import at_one_moment
@@ -90,7 +90,7 @@ class CampaignLoop:
             remaining_s = self._left_s(started, history)
             settings = [t for t in trials if t.phase is not Phase.BASELINE] or trials[:1]
             too_late = remaining_s < time.launch_s * len(settings)
-            self.cut = too_late if trials else self.plan.undecided(history)
+            self.cut = too_late if trials else self._cut_short(history)
             if not trials or self.cut:
                 break
             first = settings[0]
@@ -124,6 +124,15 @@ class CampaignLoop:
             if broken(history):
                 raise _broken(history)
         return history
+
+    def _cut_short(self, history: History) -> bool:
+        """Whether a setting waits for its verdict, or budgets of all phases left no time to find one."""
+        plan = self.plan
+        if plan.verifier is None or plan.undecided(history) or len(history.of(Phase.VERIFY)):
+            return plan.undecided(history)
+        search = Strategy(unlimited(self.strategy.campaign), self.strategy.proposer)
+        with on_one_core():
+            return search.next_trial(history) is not None
 
     def _narrowed(self) -> tuple[dict[str, Any], ...]:
         """Return the event with the discovery's decisions; empty if there are none yet, or it is stored."""

@@ -65,13 +65,16 @@ def expected_spread(history: History) -> tuple[float, str]:
     return measured_spread(history) or (LAUNCH_SPREAD.usual_sd, "launches, as on recorded machines,")
 
 
-def needed(campaign: CampaignSpec, history: History, verdict: Verdict | None) -> Need | None:
+def needed(
+    campaign: CampaignSpec, history: History, verdict: Verdict | None, complete: bool = False
+) -> Need | None:
     """Return what a verdict still needs; None if a setting is verified, or more launches decide nothing.
 
     Args:
         campaign: The campaign's description.
         history: All of its observations.
         verdict: The result of the verification so far; None before its first launch.
+        complete: Whether the search is known to be over.
 
     Raises:
         ScenarioError: an error rate of the verification is outside of its range.
@@ -85,9 +88,10 @@ def needed(campaign: CampaignSpec, history: History, verdict: Verdict | None) ->
     design = plan.verifier.design
     setting = verdict.recommendation if verdict else plan.verifier.best(comparable)
     if setting is None or (leading is None and not deploys(campaign.space, setting)):
-        if plan.budget.launches <= len(comparable.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)):
+        search = comparable.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
+        if complete or campaign.scenario.budget.launches <= len(search):
             return None  # the search is over, and has found nothing to verify
-        return Need(None, None, *spread, 0, 0, remaining_s(_unlimited(campaign), history))
+        return Need(None, None, *spread, 0, 0, remaining_s(unlimited(campaign), history))
     had, verify_launches = 0, None
     if leading is None or (total := leading.total) is None:
         gain, sd = math.log(max(setting.speedup, 1.0)), math.sqrt(2) * sigma
@@ -162,8 +166,10 @@ def extended(campaign: CampaignSpec, history: History, need: Need) -> Scenario:
         hours = (sum(o.duration_s for o in history) + more_s) * nodes / 3600
         budget = replace(budget, node_hours=max(budget.node_hours, round(hours, 4)))
     if budget.total_launches is not None:
-        starts = Plan(asking(campaign)).verifier
-        count = len(history) + more + (starts.design.starts if starts else 0)
+        verifier = Plan(asking(campaign)).verifier
+        if verifier is not None and need.setting is None:  # the search, too, with the defaults beside each
+            more = 2 * (budget.launches + verifier.design.setting_launches)
+        count = len(history) + more + (verifier.design.starts if verifier else 0)
         budget = replace(budget, total_launches=max(budget.total_launches, count))
     verify = asked.verify
     if need.verify_launches is not None:
@@ -171,7 +177,8 @@ def extended(campaign: CampaignSpec, history: History, need: Need) -> Scenario:
     return replace(asked, budget=budget, verify=verify)
 
 
-def _unlimited(campaign: CampaignSpec) -> CampaignSpec:
+def unlimited(campaign: CampaignSpec) -> CampaignSpec:
+    """Return the campaign without limits on all of its phases together."""
     budget = replace(
         campaign.scenario.budget, total_seconds=None, node_hours=None, total_launches=None, until=None
     )

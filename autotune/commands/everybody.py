@@ -7,7 +7,6 @@ from autotune.campaign.directory import read_campaign
 from autotune.commands.companions import sites
 from autotune.commands.kept_status import is_site
 from autotune.errors import UserError
-from autotune.history.events import State
 from autotune.recommend.other_calls import slower, unresolved_text
 from autotune.recommend.recommendation import Recommendation
 from autotune.verification.choices import ChoiceKind
@@ -26,7 +25,7 @@ def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> R
         return _of_site(directory, kind)
     campaign = read_campaign(directory)
     conclusion = campaign.conclude()
-    state = ending(campaign.about, campaign.history, conclusion, directory, campaign.state is State.RUNNING)
+    state = ending(campaign.about, campaign.history, conclusion, directory, campaign.state)
     return with_ending(campaign.recommended(kind, conclusion), state)
 
 

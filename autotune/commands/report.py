@@ -257,9 +257,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         untried=[path for path in exports if _untried(Path(path))],
         use=use,
         use_notes=notes_on(usable, use) if usable else (),
-        ending=ending(
-            about, campaign.history, concluded, campaign.path, campaign.state is State.RUNNING
-        ).lines,
+        ending=ending(about, campaign.history, concluded, campaign.path, campaign.state).lines,
         harmless=next(
             (choice.text for choice in concluded.choices if choice.kind is ChoiceKind.HARMLESS), ""
         ),

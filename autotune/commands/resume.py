@@ -14,6 +14,7 @@ from autotune.campaign.needed import ended_by_budget, extended, needed
 from autotune.commands.trust import check_trusted
 from autotune.commands.tune import tune
 from autotune.errors import ScenarioError, allowed
+from autotune.history.events import State
 from autotune.history.journal import read_events
 from autotune.scenario import CHANGEABLE, Scenario, restored
 from autotune.structure import plain
@@ -83,7 +84,7 @@ def _with_time(campaign: CampaignDirectory) -> tuple[Scenario, str]:
     # A run that was killed or interrupted goes on with the budget that its journal has.
     if not ended_by_budget(read_events(campaign.path)[-1]):
         return about.scenario, ""
-    need = needed(about, history, campaign.conclude().verdict)
+    need = needed(about, history, campaign.conclude().verdict, campaign.state is State.COMPLETE)
     if need is None:
         return about.scenario, ""
     scenario = extended(about, history, need)

@@ -123,7 +123,7 @@ def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
         document["queued_s"] = queued_s
     if campaign.state is not State.COMPLETE and math.isfinite(left_s := remaining_s(about, campaign.history)):
         document["left_s"] = round(left_s, 1)
-    state = ending(about, campaign.history, conclusion, campaign.path, campaign.state is State.RUNNING)
+    state = ending(about, campaign.history, conclusion, campaign.path, campaign.state)
     document["ending"] = plain(state)
     lines = []
     if about.discovered is not None:

@@ -122,16 +122,18 @@ def tune(
             campaign.noted = lambda history: keeper.keep(campaign.plan.campaign, history)
             history = campaign.run(former_history, announced)
             conclusion, recommendation = _concluded(campaign.plan.campaign, history, directory, screen)
-            state = ending(campaign.plan.campaign, history, conclusion, directory)
-            recommendation = with_ending(recommendation, state)
+            cut = campaign.cut and recommendation.provenance.checked is not Checked.HOLDS
+            state = State.INTERRUPTED if cut else State.COMPLETE
+            told = ending(campaign.plan.campaign, history, conclusion, directory, state)
+            recommendation = with_ending(recommendation, told)
             proof = _exported(recommendation, scenario, bench, measurement, proving, screen, line)
             if text := worth_text(description, recommendation, conclusion.harmless):
                 line(text)
-            screen.ended(state)
+            screen.ended(told)
             screen.stamped(str(bench.stamp))
             notice.text = f"{scenario.title}: {recommendation.provenance.choices[0]}"
             notice.code = ExitCode.FINDING if proof and proof.refutes else ExitCode.WELL
-        if campaign.cut and recommendation.provenance.checked is not Checked.HOLDS:
+        if cut:
             journal.append(ended_event(State.INTERRUPTED, reason=USED_UP))
         else:
             journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
@@ -243,8 +245,9 @@ def _is_over(asked: CampaignSpec, events: Sequence[Mapping[str, Any]], changed: 
     ``changed`` says that the budget that is asked for now is another one.
     """
     history, complete = replayed(events)[0], events[-1]["state"] == State.COMPLETE
-    plan = Strategy(asked).plan(history)
-    return used_up(plan.campaign, history) or (complete and not changed and not plan.undecided(history))
+    plan, budget = Strategy(asked).plan(history), asked.scenario.budget
+    nothing_left = not changed and not plan.undecided(history) and (complete or budget.until is None)
+    return used_up(plan.campaign, history) or nothing_left
 
 
 def _starts_same_programs(campaign: CampaignSpec, stored: CampaignSpec) -> bool:
@@ -390,7 +393,7 @@ def _title(scenario: Scenario, bench: Bench) -> str:
 def _say_over(line: Callable[[str], None], directory: Path) -> ExitCode:
     """Say that a campaign is over, and which command goes on if it has no verdict; return the exit code."""
     files, campaign = directory / "export", read_campaign(directory)
-    state = ending(campaign.about, campaign.history, campaign.conclude(), directory)
+    state = ending(campaign.about, campaign.history, campaign.conclude(), directory, campaign.state)
     is_refuted = refuted(files)
     if campaign.state is State.COMPLETE:
         line(

@@ -11,6 +11,7 @@ from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.needed import Need, needed
 from autotune.campaign.noise import disturbed, percent_text
 from autotune.campaign.spec import BenchKind, CampaignSpec
+from autotune.history.events import State
 from autotune.history.objectives import place_text, ratio_of
 from autotune.history.trial import History
 from autotune.recommend.recommendation import Checked, Line, Recommendation
@@ -43,9 +44,9 @@ class Ending:
 
 
 def ending(
-    about: CampaignSpec, history: History, conclusion: Conclusion, directory: Path, running: bool = False
+    about: CampaignSpec, history: History, conclusion: Conclusion, directory: Path, state: State
 ) -> Ending:
-    """Return how a campaign in a directory stands; while it is ``running``, there is no command to go on."""
+    """Return how a campaign in a directory stands; while it runs, there is no command to go on."""
     recommendation, verdict = conclusion.recommendation, conclusion.verdict
     if recommendation is not None and recommendation.provenance.checked is Checked.HOLDS:
         behind = launches_behind(verdict.rounds if verdict else (), recommendation.point)
@@ -55,11 +56,11 @@ def ending(
     use_now = "the stack's own defaults"
     if about.bench.stamp.kind is BenchKind.REPLAYED:
         return Ending(use_now, why="a recorded table was searched, and nothing can be launched again")
-    need = needed(about, history, verdict)
+    need = needed(about, history, verdict, state is State.COMPLETE)
     if need is None:
         shown = recommendation.provenance.verified if recommendation is not None else ""
-        return Ending(use_now, why=shown)
-    command = "" if running else own_line(str(directory))
+        return Ending(use_now, why=shown if verdict else "the search found nothing that is faster")
+    command = "" if state is State.RUNNING else own_line(str(directory))
     promising, why = _promising(about, need, conclusion), _why(about, history, need)
     return Ending(use_now, promising, why, command, need.seconds)
 

@@ -111,6 +111,21 @@ def test_a_campaign_that_has_used_its_budget_names_the_command_that_goes_on_and_
     assert sum(event["event"] == "changed" for event in read_events(tmp_path / "here")) == 1
 
 
+def test_a_search_that_is_over_and_found_nothing_names_no_command(tune, tmp_path, capsys):
+    (tmp_path / "small.yaml").write_text(
+        "stack: openmpi\nparameters:\n  UCX_TLS: {values: [all, 'self,sm,tcp']}\n"
+    )
+    code, said = tune("space=small.yaml", "budget.launches=10", "verify.launches=4")
+    assert code == 0, said
+    assert "Use now    the stack's own defaults\nWhy        the search found nothing that is faster\n" in said
+    assert "Go on with" not in said
+    made = launches(tmp_path)
+    assert main(["here"]) == 0
+    assert "here is complete" in (again := capsys.readouterr().out)
+    assert "goes on" not in again
+    assert launches(tmp_path) == made
+
+
 def test_going_on_with_a_campaign_that_was_killed_changes_nothing_in_it(tune, tmp_path):
     assert tune("verify.launches=4")[0] == 0
     path = tmp_path / "here/journal.jsonl"
@@ -152,6 +167,25 @@ def test_what_cannot_change_in_a_campaign_that_was_begun_is_refused(tune, tmp_pa
     assert main(["here", word]) == ExitCode.MISTAKE
     assert f"{word}: cannot be changed in a campaign that was begun" in capsys.readouterr().err
     assert launches(tmp_path) == made
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("./nowhere",), ("campaigns/nowhere",), ("empty",), ("tune", "nowhere"), ("tune", "empty", "--yes")],
+)
+def test_a_directory_without_a_campaign_gets_one_clear_message(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert main([*words]) == ExitCode.MISTAKE
+    name = words[len(words) > 1].removeprefix("./")
+    said = f"autotune: {name} holds no campaign\n  expected a directory with a journal.jsonl\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_word_that_is_like_no_verb_is_no_campaign_either(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["xyzzy"]) == ExitCode.MISTAKE
+    assert capsys.readouterr().err.startswith("autotune: there is no verb and no campaign 'xyzzy'\n")
 
 
 def test_a_fresh_start_beside_a_running_campaign_is_refused(tune, tmp_path):
