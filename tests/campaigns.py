@@ -95,6 +95,9 @@ class Silent:
     def phase(self, phase, n_trials):
         self.heard.append(f"phase {phase}")
 
+    def forecast(self, need, left_s):
+        self.heard.append("forecast")
+
     def designed(self, design):
         self.heard.append("designed")
 

@@ -126,7 +126,8 @@ def _signed(
         verdict = verdict.harmless or verdict
     if choice.kind is ChoiceKind.RECOMMENDED or choice.checked is Checked.HOLDS:
         if verdict:
-            provenance = replace(provenance, verified=verdict.text, checked=verdict.checked)
+            told = replace(provenance, verified=verdict.text, verdict=verdict.lines)
+            provenance = replace(told, checked=verdict.checked)
     else:
         provenance = replace(provenance, verified=choice.unverified)
     recommendation = replace(choice.recommendation, provenance=replace(provenance, choices=texts))
@@ -148,6 +149,7 @@ def _provenance(campaign: CampaignSpec, recommended: Recommendation, date: str) 
         family=campaign.space.stack,
         stack=bench.description,
         library=dict(bench.findings).get("library", ""),
+        mpirun=dict(bench.findings).get("mpirun", "").rpartition(" (")[0],
         nodes=bench.nodes,
         ranks=bench.ranks,
         commutative=campaign.scenario.operations == COMMUTATIVE,

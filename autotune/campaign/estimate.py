@@ -19,7 +19,13 @@ Took = Mapping[Phase, Sequence[float]]
 
 
 def seconds_left(
-    plan: Plan, discovery: Discovery | None, history: History, took: Took, time: TimeLeft, total_s: float
+    plan: Plan,
+    discovery: Discovery | None,
+    history: History,
+    took: Took,
+    time: TimeLeft,
+    total_s: float,
+    most: bool = False,
 ) -> float:
     """Estimate the time to the end of a campaign, in seconds; infinite before anything was launched.
 
@@ -30,11 +36,14 @@ def seconds_left(
         took: Durations of all launches so far in seconds, by phase.
         time: Time limits of the phases before the verification.
         total_s: Time limit of all phases together in seconds; infinite without one.
+        most: Return the longest time: that of as many launches as the verification may make.
     """
     if not any(took.values()):
         return math.inf
+    if most and plan.verifier is not None and plan.verifier.design.timed:
+        return total_s  # launches go on until time is up
     n_verified = len(history.of(Phase.VERIFY))
-    verifying_s = _verification(plan, history) * _each_s(Phase.VERIFY, plan, took)
+    verifying_s = _verification(plan, history, most) * _each_s(Phase.VERIFY, plan, took)
     verifying_s += _starts(plan, history) * _each_s(Phase.STARTS, plan, took)
     if n_verified:
         return min(total_s, verifying_s)
@@ -94,14 +103,16 @@ def remaining_s(campaign: CampaignSpec, history: History) -> float:
     return seconds_left(plan, strategy.discovery, history, took, time, max(0.0, budget_s))
 
 
-def _verification(plan: Plan, history: History) -> int:
-    """Return the expected number of further launches of the verification.
+def _verification(plan: Plan, history: History, most: bool) -> int:
+    """Return the expected, or the largest (``most``), number of further launches of the verification.
 
-    During the first round it is the rest of that round. Afterwards it is at most two blocks.
+    During the first round it is expected to be the rest of that round, afterwards at most two blocks.
     """
     if plan.verifier is None:
         return 0
     n_launched, round_launches = len(history.of(Phase.VERIFY)), plan.verifier.design.launches
+    if most:
+        return plan.verifier.launches_left(history) if n_launched else plan.verifier.design.most
     if n_launched < round_launches:
         return round_launches - n_launched
     if len(history.of(Phase.STARTS)):

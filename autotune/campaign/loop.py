@@ -14,6 +14,7 @@ from autotune.campaign import interruption
 from autotune.campaign.estimate import divided, granted_s, seconds_left
 from autotune.campaign.failures import broken, limit_s
 from autotune.campaign.lengths import with_length
+from autotune.campaign.needed import needed, unlimited
 from autotune.campaign.plan import Plan
 from autotune.campaign.ports import Listener, Store
 from autotune.campaign.same_moment import at_one_moment
@@ -43,7 +44,7 @@ class CampaignLoop:
     observe_heat: Callable[[Sequence[Trial]], Sequence[Observation]] | None = None
     """Launches several trials that are alive at once and measure in turns; None: that is impossible here, and
     trials are launched one after the other."""
-    cut: bool = False  # Whether the time was up before the campaign was complete.
+    cut: bool = False  # Whether a budget was used up before the campaign was complete.
     plan: Plan = field(init=False)  # The plan in effect.
     _shown: set[Phase] = field(default_factory=set)
     _took: defaultdict[Phase, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -88,7 +89,8 @@ class CampaignLoop:
                 trials = announced or self._due(history, time)
             remaining_s = self._left_s(started, history)
             settings = [t for t in trials if t.phase is not Phase.BASELINE] or trials[:1]
-            self.cut = bool(trials) and remaining_s < time.launch_s * len(settings)
+            too_late = remaining_s < time.launch_s * len(settings)
+            self.cut = too_late if trials else self._cut_short(history)
             if not trials or self.cut:
                 break
             first = settings[0]
@@ -96,7 +98,7 @@ class CampaignLoop:
             if searching and (plan := self.strategy.plan(history, time)) is not self.plan:
                 self.plan = plan
                 self.listener.discovered(plan.campaign, history)
-            self._announce(first, comparable, self._left_s(started, history), started, time)
+            self._announce(first, history, self._left_s(started, history), started, time)
             if not announced:
                 self.store.append(*self._narrowed(), *map(trial_event, trials))
             most_s = remaining_s + (time.launch_s or math.inf)  # a launch that begins in time may end late
@@ -123,6 +125,15 @@ class CampaignLoop:
                 raise _broken(history)
         return history
 
+    def _cut_short(self, history: History) -> bool:
+        """Whether a setting waits for its verdict, or budgets of all phases left no time to find one."""
+        plan = self.plan
+        if plan.verifier is None or plan.undecided(history) or len(history.of(Phase.VERIFY)):
+            return plan.undecided(history)
+        search = Strategy(unlimited(self.strategy.campaign), self.strategy.proposer)
+        with on_one_core():
+            return search.next_trial(history) is not None
+
     def _narrowed(self) -> tuple[dict[str, Any], ...]:
         """Return the event with the discovery's decisions; empty if there are none yet, or it is stored."""
         narrowing = self.plan.campaign.narrowing
@@ -147,16 +158,19 @@ class CampaignLoop:
     def _announce(
         self, trial: Trial, history: History, remaining_s: float, started: float, time: TimeLeft
     ) -> None:
-        plan, discovery = self.plan, self.strategy.discovery
+        plan, discovery, comparable = self.plan, self.strategy.discovery, at_one_moment(history)
         if trial.phase not in self._shown:
             self._shown.add(trial.phase)
-            if trial.phase is Phase.SEARCH and (screened := plan.screening(history)):
+            if trial.phase is Phase.SEARCH and (screened := plan.screening(comparable)):
                 self.listener.screened(*screened)
-            self.listener.phase(trial.phase, self._expected(trial.phase, history))
+            if trial.phase is Phase.VERIFY and (need := needed(plan.campaign, history, None)):
+                self.listener.forecast(need, remaining_s)
+            self.listener.phase(trial.phase, self._expected(trial.phase, comparable))
             if trial.phase is Phase.SCREENING and plan.design is not None:
                 self.listener.designed(plan.design)
-        remaining_s = seconds_left(plan, discovery, history, self._took, time, max(0.0, remaining_s))
-        self.listener.launching(trial, self.clock() - started, remaining_s)
+        limit_s = max(0.0, remaining_s)
+        longest_s = seconds_left(plan, discovery, comparable, self._took, time, limit_s, most=True)
+        self.listener.launching(trial, self.clock() - started, longest_s)
 
     def _expected(self, phase: Phase, history: History) -> int:
         """Return the planned number of launches of a phase; 0 if only the budget limits it."""

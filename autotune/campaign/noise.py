@@ -54,15 +54,24 @@ def remarks(campaign: CampaignSpec, history: History) -> tuple[Remark, ...]:
         return ()
     exclusions = (_algorithms(campaign), _left_out(campaign, history))
     candidates = [*exclusions, untimed(history), heats_apart(history), _machine(history), _moments(history)]
+    if (measured := measured_spread(history)) is not None:
+        candidates.append(resolution(campaign, *measured))
+    return tuple(remark for remark in candidates if remark is not None)
+
+
+def measured_spread(history: History) -> tuple[float, str] | None:
+    """Return the spread of a campaign's launches of one setting; None if too few were repeated.
+
+    The spread is a standard deviation of ln of the time. The second result names the launches that differ by
+    it, as the subject of a sentence.
+    """
+    if (heat_sd := spread_in_heats(history)) is not None:
+        return heat_sd, "launches of one setting in one heat"
     comparable = at_one_moment(history)
     fresh_sd, noise = spread(comparable.of(Phase.VERIFY)), search_noise(comparable)
-    if (heat_sd := spread_in_heats(history)) is not None:
-        candidates.append(resolution(campaign, heat_sd, "launches of one setting in one heat"))
-    elif fresh_sd is not None:  # a robust spread, on which one disturbed launch in five has no effect
-        candidates.append(resolution(campaign, fresh_sd))
-    elif noise.repeats > 1:
-        candidates.append(resolution(campaign, noise.sd))
-    return tuple(remark for remark in candidates if remark is not None)
+    if fresh_sd is not None:  # a robust spread, on which one disturbed launch in five has no effect
+        return fresh_sd, "launches of one setting"
+    return (noise.sd, "launches of one setting") if noise.repeats > 1 else None
 
 
 def resolution(
@@ -80,8 +89,8 @@ def resolution(
         return None
     resolved = Z95 * sigma * math.sqrt(2 / verify.launches)
     text = (
-        f"{subject} differ by {_percent(sigma)}; "
-        f"{verify.launches} fresh launches of each side resolve {_percent(resolved)} at one size (95 %)"
+        f"{subject} differ by {percent_text(sigma)}; "
+        f"{verify.launches} fresh launches of each side resolve {percent_text(resolved)} at one size (95 %)"
     )
     if not 0 < verify.max_loss < resolved:
         return Remark("repeatability", text)
@@ -181,9 +190,10 @@ def _moments(history: History) -> Remark:
         f"{compared} of {len(launches)} launches of settings had the default beside them at the same moment"
     )
     if (heat_sd := spread_in_heats(history)) is not None:
-        text += f"; there two launches of one setting differ by {_percent(heat_sd)} at one size (A/A)"
+        text += f"; there two launches of one setting differ by {percent_text(heat_sd)} at one size (A/A)"
     return Remark("moments", text, grave=compared < len(launches))
 
 
-def _percent(logarithm: float) -> str:
+def percent_text(logarithm: float) -> str:
+    """Return a difference in ln of the time as text, such as ``3.1 %``."""
     return f"{100 * math.expm1(logarithm):.1f} %"

@@ -137,6 +137,11 @@ class Plan:
         """Return the number of launches that are reserved for a round of the verification."""
         return self.verifier.design.launches if self.verifier else 0
 
+    def undecided(self, history: History) -> bool:
+        """Whether a setting waits for its verdict, and none is verified."""
+        verifier, comparable = self.verifier, at_one_moment(history)
+        return verifier is not None and verifier.wants(comparable) and not verifier.holds(comparable)
+
     def kept_launches(self, history: History, in_time: float = 0.0) -> int:
         """Return the number of launches for which time is reserved for the verification.
 

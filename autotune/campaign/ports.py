@@ -24,6 +24,7 @@ from autotune.recommend.summary import Step
 from autotune.space import Point, Space
 
 if TYPE_CHECKING:
+    from autotune.campaign.needed import Need
     from autotune.campaign.spec import CampaignSpec
     from autotune.recommend.recommendation import Recommendation
     from autotune.screening import Effects, ScreeningDesign, ScreeningResult
@@ -108,6 +109,9 @@ class Listener(Protocol):
     def phase(self, phase: Phase, n_trials: int) -> None:
         """A phase begins; ``n_trials`` is the number of its launches, 0 if the budget decides."""
 
+    def forecast(self, need: "Need", left_s: float) -> None:
+        """The verification begins; ``left_s`` seconds are left for its needs, infinite without a limit."""
+
     def designed(self, design: "ScreeningDesign") -> None:
         """The screening's design is known; its runs are in the order in which they will be launched."""
 
@@ -118,7 +122,7 @@ class Listener(Protocol):
         """The screening is complete, with its analysis for each objective and the decision on each factor."""
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
-        """A launch starts ``elapsed_s`` after the campaign's start, about ``left_s`` before its end."""
+        """A launch starts ``elapsed_s`` after the campaign's start, at most ``left_s`` before its end."""
 
     def observed(self, step: Step) -> None:
         """A launch ended, with whatever status; ``step`` contains the campaign's state after it."""

@@ -7,6 +7,7 @@ stays fast.
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -15,8 +16,10 @@ from typer.models import CommandInfo
 
 from autotune import __version__
 from autotune.errors import ExitCode, UserError
+from autotune.history.folder import is_campaign
 
-_EPILOG = f"""Run a campaign: autotune conf=allreduce_local [KEY=VALUE]…, which is the verb tune.
+_EPILOG = f"""Run a campaign: autotune conf=allreduce_local [KEY=VALUE]…, which is the verb tune; or what is
+left of one: autotune DIR.
 
 Words that the shell completes: eval "$(autotune completion bash)", zsh or fish.
 
@@ -76,16 +79,15 @@ class _Verbs(TyperGroup):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the verb ``tune`` if the first word is a key, or an option of Hydra's."""
+        """Insert the verb ``tune`` if the first word is a key, a campaign, or an option of Hydra's."""
         if args[:1] == ["help"]:
             args = [*args[1:], *([] if ctx.resilient_parsing else ["--help"])]
         options = {option for parameter in self.get_params(ctx) for option in parameter.opts}
         is_program_option = bool(options & {*args[:1]}) and not any("=" in word for word in args)
         if is_program_option and args[0].endswith("-completion"):
             ctx.info_name = _PROGRAM  # the shell completes this command, not python -m autotune
-        campaign = (
-            bool(args) and not is_program_option and (args[0].startswith(("-", "+", "~")) or "=" in args[0])
-        )
+        campaign = bool(args) and not is_program_option and bool(args[0])
+        campaign = campaign and (args[0][0] in "-+~" or "=" in args[0] or self._is_campaign(ctx, args[0]))
         if ctx.resilient_parsing and args:
             campaign |= args[0] not in (*self.list_commands(ctx), *_RENAMED)
         return super().parse_args(ctx, ["tune", *args] if campaign else _renamed(args, ctx.resilient_parsing))
@@ -96,6 +98,11 @@ class _Verbs(TyperGroup):
         words = [parameter for parameter in tune.params if parameter.name == "words"] if tune else []
         keys = [item for parameter in words for item in parameter.shell_complete(ctx, incomplete)]
         return [*super().shell_complete(ctx, incomplete), *keys]
+
+    def _is_campaign(self, ctx: Any, word: str) -> bool:
+        """Return whether a word names no verb, but a campaign's directory, or a path that should be one."""
+        is_verb = self.get_command(ctx, word) is not None or word in _RENAMED
+        return not is_verb and (is_campaign(word) or "/" in word or Path(word).is_dir())
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the verb that the first word names.
@@ -117,7 +124,7 @@ class _Verbs(TyperGroup):
                 if suggestions
                 else "`autotune --help` lists the verbs, `plan --list` the scenarios"
             )
-            raise UserError(f"there is no verb {word!r}", hint)
+            raise UserError(f"there is no verb{'' if suggestions else ' and no campaign'} {word!r}", hint)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,18 +10,24 @@ import typer
 from autotune.cli.app import cli
 from autotune.commands.options import COMPOSED, Json, Out, Words, only_one
 from autotune.errors import ExitCode, UserError
+from autotune.history.folder import is_campaign
 
 
 @cli.command(**COMPOSED, add_help_option=False)
 def tune(
     context: typer.Context,
-    words: Words = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="conf=NAME|DIR KEY=VALUE", help="a scenario or a campaign, and what is changed"
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="print the result alone")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="print the figures and the interference of each launch too")
     ] = False,
 ) -> int:
-    """Run a campaign, or what is left of it."""
+    """Run a campaign, or what is left of it; DIR: go on with the one there, with time for a verdict."""
     if {"-h", "--help"} & set(words or ()) and not any(word.startswith("conf=") for word in words or ()):
         sys.stdout.write(context.get_help() + "\n")  # with conf=NAME Hydra shows the composed configuration
         return ExitCode.WELL
@@ -29,6 +36,11 @@ def tune(
     from autotune.commands.tune import tune as task
 
     only_one(("--quiet", quiet), ("--verbose", verbose))
+    if words and (is_campaign(words[0]) or not ("=" in words[0] or words[0][:1] in "-+~")):
+        from autotune.commands.resume import resume
+
+        changes = [word for word in words[1:] if word != "--yes"]
+        return resume(Path(words[0]), changes, quiet, verbose, unasked="--yes" in words)
     return run_task(
         partial(task, quiet=quiet, verbose=verbose),
         words or (),

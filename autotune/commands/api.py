@@ -19,7 +19,6 @@ import contextlib
 import io
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -28,12 +27,11 @@ from autotune.campaign.bench import Bench
 from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.costs import shares
 from autotune.campaign.directory import CampaignDirectory, read_campaign
-from autotune.campaign.interruption import heeded
 from autotune.campaign.observing import measurement_of
 from autotune.commands import report as page
-from autotune.commands.hydra_bridge import answer_of, connected, run_task
+from autotune.commands.hydra_bridge import answer_of, run_task
+from autotune.commands.resume import resume
 from autotune.commands.terminal import plain_output
-from autotune.commands.trust import check_trusted
 from autotune.commands.tune import strategy_of, tune
 from autotune.errors import CampaignError, ScenarioError, UserError
 from autotune.exporters.files import export_files
@@ -159,6 +157,8 @@ class Campaign:
     def resume(self, quiet: bool = False, yes: bool = False) -> int:
         """Continue the campaign with the scenario that its journal contains, and return the exit code.
 
+        If its budget is used up and a verdict is missing, it gets the time that the estimate says.
+
         Args:
             quiet: Print nothing.
             yes: Start the programs that the journal names, without asking the user, even if this user has not
@@ -170,12 +170,8 @@ class Campaign:
             AutotuneError: The same errors as from ``run``.
         """
         _in_main_thread()
-        about = read_campaign(self.directory).about
-        check_trusted(self.directory, about, yes)
-        place = replace(about.scenario.campaign, dir=str(self.directory), fresh=False)
-        scenario = replace(about.scenario, campaign=place)
-        with _console_output(quiet), heeded():
-            return tune(scenario, connected(about.bench.launcher, scenario))
+        with _console_output(quiet):
+            return resume(self.directory, unasked=yes)
 
     @property
     def state(self) -> State:

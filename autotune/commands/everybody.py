@@ -10,6 +10,7 @@ from autotune.errors import UserError
 from autotune.recommend.other_calls import slower, unresolved_text
 from autotune.recommend.recommendation import Recommendation
 from autotune.verification.choices import ChoiceKind
+from autotune.views.ending import ending, with_ending
 
 
 def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> Recommendation:
@@ -20,7 +21,12 @@ def recommended(directory: Path, kind: ChoiceKind = ChoiceKind.RECOMMENDED) -> R
             other call.
         UserError: there is no recommendation yet, or the kind of choice does not exist for a site.
     """
-    return _of_site(directory, kind) if is_site(directory) else read_campaign(directory).recommended(kind)
+    if is_site(directory):
+        return _of_site(directory, kind)
+    campaign = read_campaign(directory)
+    conclusion = campaign.conclude()
+    state = ending(campaign.about, campaign.history, conclusion, directory, campaign.state)
+    return with_ending(campaign.recommended(kind, conclusion), state)
 
 
 def for_everybody(directory: Path, kind: ChoiceKind) -> Recommendation:

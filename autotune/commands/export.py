@@ -8,7 +8,7 @@ from autotune.commands.everybody import for_everybody, recommended
 from autotune.commands.install import confirm, mention
 from autotune.errors import UserError
 from autotune.exporters import listing
-from autotune.exporters.files import export_files, how_to_use, unused
+from autotune.exporters.files import export_files, how_to_use, notes_on, unused
 from autotune.exporters.merging import merged
 from autotune.exporters.prefix import KEPT, SiteTree, bring_back, differences, replacing, site_tree
 from autotune.exporters.user_files import Changes
@@ -72,6 +72,7 @@ def export(
         sys.stdout.write(f"{path}\n")
     use = how_to_use(recommendation, formats, target)
     sys.stdout.write(f"use them with:\n  {use}\n" if use else f"{unused(recommendation, target)}\n")
+    sys.stdout.writelines(f"{note}\n" for note in notes_on(recommendation, use))
     if stamp := recommendation.provenance.stamp:
         sys.stdout.write(f"all of this is {stamp}: no MPI ran\n")
 

@@ -9,7 +9,7 @@ modules, so that ``status`` starts quickly.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from autotune.history.folder import FILE, WISHES, check_ours
 from autotune.history.journal import content, is_locked, opened, sealed
 from autotune.structure import plain
 from autotune.views.documents import answer_text
-from autotune.views.text import duration_text
+from autotune.views.text import duration_text, own_line
 
 KEPT = ".status.json"  # Name of the file in a campaign's directory that stores the status.
 LONG = 200  # Smallest number of launches for which the status is stored.
@@ -120,14 +120,27 @@ def stored_status(directory: Path) -> Progress | None:
         if not is_signed(document, proof):
             return None
         position, stat = document.pop("of"), (directory / FILE).stat()
-        progress = Progress(**document)
-        document["document"]["directory"] = str(directory)  # the path as the caller wrote it
+        progress = Progress(**_told_to(document, directory))
         identity = [stat.st_dev, stat.st_ino]
         if position[:2] == identity and is_locked(directory):
             return _grown(progress, directory, position[2])
         if position == [*identity, stat.st_size, stat.st_mtime_ns]:
             return progress if progress.document["state"] != _RUNNING else None
     return None
+
+
+def _told_to(kept: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """Return a stored status with the path as the caller wrote it, and with the Python that runs now."""
+    status, found, ending = kept["document"], kept["found"], kept["document"]["ending"]
+    files = f"files in {Path(status['directory']) / 'export'}"
+    for before, after in (
+        (ending["command"], own_line(str(directory))),
+        (files, f"files in {directory / 'export'}"),
+    ):
+        if before:
+            ending = {k: v.replace(before, after) if isinstance(v, str) else v for k, v in ending.items()}
+            found = tuple(line.replace(before, after) for line in found)
+    return {**kept, "document": {**status, "directory": str(directory), "ending": ending}, "found": found}
 
 
 def store_status(directory: Path, progress: Progress) -> None:

@@ -3,13 +3,16 @@
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from autotune.campaign.bench import Bench, Compose
 from autotune.campaign.costs import Share, shares
+from autotune.campaign.directory import find_campaign
 from autotune.campaign.discovery import Discovery
+from autotune.campaign.needed import expected_spread
 from autotune.campaign.noise import resolution
 from autotune.campaign.observing import measurement_of
 from autotune.campaign.strategy import Strategy
@@ -18,7 +21,7 @@ from autotune.commands.hydra_bridge import run_task
 from autotune.commands.terminal import console
 from autotune.commands.tune import strategy_of
 from autotune.errors import ExitCode, UserError
-from autotune.measure.launch_spread import LAUNCH_SPREAD
+from autotune.history.trial import History
 from autotune.scenario import Scenario
 from autotune.stacks.cleared import left_out
 from autotune.views.documents import answer_text, fields_of
@@ -97,7 +100,7 @@ def plan(
     screen.print(
         f"\n{cost_text(phases, scenario.budget.total_seconds)}\n"
         f"a launch measures for {request.probe.budget_s:g} s and is ended after {measurement.timeout_s:g} s\n"
-        f"{_resolved(strategy)}"
+        f"{_resolved(strategy, request.directory)}"
         f"campaign: {request.directory}\n"
     )
     if strategy.discovery is not None:
@@ -129,13 +132,17 @@ def _document(request: Scenario, bench: Bench, phases: Sequence[Share], timeout_
     }
 
 
-def _resolved(strategy: Strategy) -> str:
+def _resolved(strategy: Strategy, directory: Path) -> str:
     """Return a line on the smallest gain that the verification can resolve; empty without a verification.
 
-    The line assumes that launches differ as much as those on the recorded machines.
+    Launches are assumed to differ as much as those of the campaign that the directory holds already, or else
+    as much as those on recorded machines.
     """
-    remark = resolution(strategy.campaign, LAUNCH_SPREAD.usual_sd) if strategy.plan().verifier else None
-    return f"as on recorded machines, {remark.text}\n" if remark else ""
+    if strategy.plan().verifier is None:
+        return ""
+    earlier = find_campaign(directory)
+    remark = resolution(strategy.campaign, *expected_spread(earlier.history if earlier else History()))
+    return f"{remark.text}\n" if remark else ""
 
 
 def _discovering(discovery: Discovery) -> str:

@@ -15,7 +15,7 @@ from autotune.campaign.same_moment import at_one_moment
 from autotune.commands.companions import recordings, worth_text
 from autotune.errors import TableError, UserError, needing, printable
 from autotune.exporters.export_check import refuted
-from autotune.exporters.files import how_to_use, sets_nothing
+from autotune.exporters.files import how_to_use, notes_on, sets_nothing
 from autotune.exporters.origin import untried
 from autotune.exporters.writing import write_files
 from autotune.history.events import State
@@ -32,6 +32,7 @@ from autotune.space import Point
 from autotune.stacks import dialect
 from autotune.verification.choices import ChoiceKind
 from autotune.views.discovery import discovery_section
+from autotune.views.ending import ending
 from autotune.views.guidelines import guidelines_section
 
 if TYPE_CHECKING:
@@ -255,6 +256,8 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         exports=exports,
         untried=[path for path in exports if _untried(Path(path))],
         use=use,
+        use_notes=notes_on(usable, use) if usable else (),
+        ending=ending(about, campaign.history, concluded, campaign.path, campaign.state).lines,
         harmless=next(
             (choice.text for choice in concluded.choices if choice.kind is ChoiceKind.HARMLESS), ""
         ),

@@ -30,8 +30,9 @@ from autotune.structure import plain
 from autotune.verification.choices import Choice
 from autotune.verification.one_round import fresh_launches
 from autotune.views.discovery import discovery_document, headline
+from autotune.views.ending import ending
 from autotune.views.guidelines import concerning_text
-from autotune.views.text import advice_text, duration_text
+from autotune.views.text import advice_text, duration_text, interval_text
 
 _EVERY_S, _SHARE = 10.0, 50
 """The shortest time between two updates of a running campaign's stored status: in seconds, and as a multiple
@@ -122,6 +123,8 @@ def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
         document["queued_s"] = queued_s
     if campaign.state is not State.COMPLETE and math.isfinite(left_s := remaining_s(about, campaign.history)):
         document["left_s"] = round(left_s, 1)
+    state = ending(about, campaign.history, conclusion, campaign.path, campaign.state)
+    document["ending"] = plain(state)
     lines = []
     if about.discovered is not None:
         document["discovery"] = discovery_document(about, slots_of(campaign.history))
@@ -129,11 +132,15 @@ def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
     if recommendation:
         gain = f", {conclusion.speedup[0]:.2f}× the default" if recommendation.gains else ""
         advice = advice_text(recommendation, about.space.unset)
-        lines.append(f"  best       {advice}{gain} [{provenance.verified}]")
+        shown = "verified" if provenance.verdict else provenance.verified
+        lines.append(f"  best       {advice}{gain} [{shown}]")
+        lines += [f"  {label:<10} {text}" for label, text in provenance.verdict]
         lines += [f"  choice     {choice.text}" for choice in conclusion.choices]
         violations = campaign_findings(about, campaign.history, recommendation)
         if doubt := concerning_text(violations, about.space, recommendation):
             lines.append(f"  guidelines violated: {doubt}")
+    for label, text, command in state.lines:
+        lines += [f"  {label.lower():<10} {text}", *([f"    {command}"] if command else [])]
     return Progress(
         plain(document),
         tuple(lines),
@@ -189,7 +196,7 @@ def _verdict(conclusion: Conclusion) -> dict[str, Any]:
         ),
         "fresh_launches": fresh,
         "speedup": ratio,
-        "interval": list(interval),
+        "interval": list(interval) if interval_text(interval) else [None, None],
         "max_slowdown": conclusion.verdict.hidden if conclusion.verdict else None,
     }
 

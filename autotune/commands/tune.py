@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -19,6 +19,7 @@ from autotune.campaign.directory import last_written, read_campaign, start_over
 from autotune.campaign.guidelines import campaign_findings
 from autotune.campaign.heats import at_once
 from autotune.campaign.loop import CampaignLoop
+from autotune.campaign.needed import USED_UP, ended_by_budget, used_up
 from autotune.campaign.noise import remarks
 from autotune.campaign.observing import Measurement, Observer, measurement_of
 from autotune.campaign.same_moment import at_one_moment
@@ -42,21 +43,23 @@ from autotune.errors import (
     StorageError,
 )
 from autotune.exporters.export_check import PROOF_FILE, Proof, check_export, refuted
-from autotune.exporters.files import export_files, how_to_use, unused
+from autotune.exporters.files import export_files, how_to_use, notes_on, unused
 from autotune.history import folder as journal_folder
 from autotune.history.events import State, changed_event, ended_event, replayed, started_event
 from autotune.history.journal import Journal, as_read, not_stored
-from autotune.history.objectives import Objective, scores
+from autotune.history.objectives import Objective, scores_of
 from autotune.history.trial import History, Observation, Phase, Trial
 from autotune.proposers import proposer
 from autotune.proposers.warm_start import FinishedCampaign
-from autotune.recommend.recommendation import Recommendation
+from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.resources import user_text
 from autotune.scenario import CHANGEABLE, Scenario, defaults
 from autotune.stacks import dialect
 from autotune.stacks.installation import unreached
 from autotune.views.console import CampaignConsole, Detail
+from autotune.views.ending import ending, with_ending
 from autotune.views.guidelines import concerning_text
+from autotune.views.text import about_text, own_line
 
 
 def tune(
@@ -90,7 +93,7 @@ def tune(
             line(f"{directory}: a last line was cut off and is dropped ({journal.torn_bytes} bytes)")
         resumed = _begin(journal, strategy.campaign)
         if resumed is None:
-            exit_code = _say_complete(line, directory)
+            exit_code = _say_over(line, directory)
             CampaignConsole(console, strategy.campaign.objectives).stamped(str(bench.stamp))
             return exit_code
         description, former_history, announced = resumed
@@ -101,7 +104,7 @@ def tune(
         if decided != strategy.campaign:
             strategy = Strategy(decided, strategy.proposer)
         with (
-            notifying(scenario.campaign.notify, directory) as ending,
+            notifying(scenario.campaign.notify, directory) as notice,
             CampaignConsole(
                 console, strategy.campaign.objectives, strategy.campaign.whole.unset, shares(strategy), detail
             ) as screen,
@@ -119,22 +122,23 @@ def tune(
             campaign.noted = lambda history: keeper.keep(campaign.plan.campaign, history)
             history = campaign.run(former_history, announced)
             conclusion, recommendation = _concluded(campaign.plan.campaign, history, directory, screen)
+            cut = campaign.cut and recommendation.provenance.checked is not Checked.HOLDS
+            state = State.INTERRUPTED if cut else State.COMPLETE
+            told = ending(campaign.plan.campaign, history, conclusion, directory, state)
+            recommendation = with_ending(recommendation, told)
             proof = _exported(recommendation, scenario, bench, measurement, proving, screen, line)
             if text := worth_text(description, recommendation, conclusion.harmless):
                 line(text)
+            screen.ended(told)
             screen.stamped(str(bench.stamp))
-            ending.text = f"{scenario.title}: {recommendation.provenance.choices[0]}"
-            ending.code = ExitCode.FINDING if proof and proof.refutes else ExitCode.WELL
-        if campaign.cut:
-            why = (
-                "no time is left (budget.total_seconds, until, node_hours); with more this command continues"
-            )
-            journal.append(ended_event(State.INTERRUPTED, reason=why))
-            line(why)
+            notice.text = f"{scenario.title}: {recommendation.provenance.choices[0]}"
+            notice.code = ExitCode.FINDING if proof and proof.refutes else ExitCode.WELL
+        if cut:
+            journal.append(ended_event(State.INTERRUPTED, reason=USED_UP))
         else:
             journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
             keeper.keep(campaign.plan.campaign, history, State.COMPLETE)
-    return ending.code
+    return notice.code
 
 
 def seconds_until(time_of_day: str | None, now: datetime) -> float:
@@ -206,7 +210,7 @@ def _begin(
     """Write the campaign's description into a new journal, or check that an old one has the same description.
 
     Return the campaign as the journal describes it, its history, and the trials that were begun and have no
-    result; None if the campaign is complete.
+    result; None if the campaign is over: complete, or without a budget for further launches.
 
     Raises:
         ScenarioError: the journal contains a campaign with other settings.
@@ -221,9 +225,10 @@ def _begin(
         events = (*events, as_read(event))
     else:
         changed = _changes(campaign, stored)
-        complete = ended_event(State.COMPLETE, launches=campaign.scenario.budget.launches)
-        if not changed and events[-1] == complete:
-            return None
+        if changed.keys() <= {"budget"} and ended_by_budget(events[-1]):
+            asked = replace(stored, scenario=campaign.scenario)
+            if _is_over(asked, events, changed=bool(changed)):
+                return None
         if changed:
             event = changed_event(changed)
             journal.append(event)
@@ -232,6 +237,17 @@ def _begin(
     history, announced = replayed(events)
     journal.append(started_event(os.getpid(), os.uname().nodename, seal(events) if may_seal else ""))
     return stored or campaign, history, announced
+
+
+def _is_over(asked: CampaignSpec, events: Sequence[Mapping[str, Any]], changed: bool) -> bool:
+    """Whether a campaign whose last run its budget has ended would launch nothing more.
+
+    ``changed`` says that the budget that is asked for now is another one.
+    """
+    history, complete = replayed(events)[0], events[-1]["state"] == State.COMPLETE
+    plan, budget = Strategy(asked).plan(history), asked.scenario.budget
+    nothing_left = not changed and not plan.undecided(history) and (complete or budget.until is None)
+    return used_up(plan.campaign, history) or nothing_left
 
 
 def _starts_same_programs(campaign: CampaignSpec, stored: CampaignSpec) -> bool:
@@ -323,7 +339,9 @@ def _concluded(
             else f"none of the {len(history)} launches gave a complete curve: {reasons}",
             f"see {directory}/launches",
         )
-    baseline = scores(campaign.objectives, campaign.space, history.of(Phase.BASELINE).observations)
+    baseline = scores_of(
+        campaign.objectives, conclusion.baseline, at_one_moment(history).of(Phase.BASELINE).observations
+    )
     screen.closing(campaign.space, at_one_moment(history), recommendation, baseline, conclusion.against)
     violations = campaign_findings(campaign, history, recommendation)
     screen.doubted(concerning_text(violations, campaign.space, recommendation))
@@ -354,7 +372,8 @@ def _exported(
         line(str(proof))
     if formats and not (proof and proof.refutes):
         use = how_to_use(recommendation, formats, folder)
-        screen.usable(use, unused(recommendation, folder))
+        checked = recommendation.provenance.checked
+        screen.usable(use, unused(recommendation, folder), notes_on(recommendation, use), checked)
         mpirun = bench.stack.installation.mpirun if bench.stack and "mpirun " in use else None
         if mpirun and (remark := unreached(mpirun)):
             line(remark)
@@ -371,13 +390,23 @@ def _title(scenario: Scenario, bench: Bench) -> str:
     return f"{scenario.title}: {collectives}{place_text}"
 
 
-def _say_complete(line: Callable[[str], None], directory: Path) -> ExitCode:
-    files = directory / "export"
+def _say_over(line: Callable[[str], None], directory: Path) -> ExitCode:
+    """Say that a campaign is over, and which command goes on if it has no verdict; return the exit code."""
+    files, campaign = directory / "export", read_campaign(directory)
+    state = ending(campaign.about, campaign.history, campaign.conclude(), directory, campaign.state)
     is_refuted = refuted(files)
-    line(
-        f"{directory} is complete; its files are in {files}"
-        f"{f', but do not do what they say: {files / PROOF_FILE}' if is_refuted else ''}\n"
-        f"  autotune report {directory}     the page that shows why\n"
-        f"  campaign.fresh=true                       starts over and keeps this one aside"
-    )
+    if campaign.state is State.COMPLETE:
+        line(
+            f"{directory} is complete; its files are in {files}"
+            f"{f', but do not do what they say: {files / PROOF_FILE}' if is_refuted else ''}\n"
+            f"the page that shows why:\n  {own_line('report', str(directory))}\n"
+            "campaign.fresh=true starts over and keeps this one aside"
+        )
+    if state.command:
+        lacking = "it has no verdict"
+        if campaign.state is not State.COMPLETE:
+            lacking = f"{directory} has used its budget, and has no verdict"
+        line(f"{lacking}; this goes on, for {about_text(state.seconds) or 'a while'}:\n  {state.command}")
+    elif campaign.state is not State.COMPLETE:
+        line(f"{directory} has used its budget; with a larger one, such as budget.launches, this continues")
     return ExitCode.FINDING if is_refuted else ExitCode.WELL

@@ -89,6 +89,9 @@ class Summary(_Unread):
         lines += [f"- {remark}" for remark in remarks(recommendation)]
         if recommendation.gains:
             lines.append(f"- speed-up, geometric mean over all sizes: {ratio_text(recommendation.speedup)}")
+        for label, text, command in recommendation.provenance.ending:
+            told = f"{label} {text}\n\n    {command}" if command else f"{label}: {text}"
+            lines += ["", told]
         if choices := recommendation.provenance.choices:
             lines += ["", "## Choices", "", *(f"- {choice}" for choice in choices)]
         lines += ["", "## For the whole job", ""]

@@ -140,7 +140,7 @@ class SlurmSnippet(Script):
 
     def use(self, recommendation: Recommendation, directory: Path) -> str:
         """Return the command that submits the file, followed by the user's program."""
-        return f"sbatch … {shlex.quote(str(directory.absolute() / self.file))} your_program"
+        return f"sbatch {shlex.quote(str(directory.absolute() / self.file))} {PROGRAM}"
 
     def complete(self, text: str, recommendation: Recommendation) -> str:
         """Return the text between the line that ``sbatch`` needs and the line that starts the program."""

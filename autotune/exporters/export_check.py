@@ -75,7 +75,11 @@ class Proof:
         if self.holds:
             rows = f", {self.rows} of {self.rows} measured sizes with a rule reach it" if self.rows else ""
             rows += ", and the library reads the rules: it refuses an invalid one" if self.as_a_whole else ""
-            return f"proved on fresh launches: {self.variables} parameters seen by every rank{rows}"
+            return (
+                f"files in effect on fresh launches: every rank sees their {self.variables} "
+                f"parameter{'s' * (self.variables != 1)}{rows}; "
+                "this says nothing of speed"
+            )
         return f"{'could not be checked' if self.unseen else 'NOT PROVED'}: {self.reason}"
 
 

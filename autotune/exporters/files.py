@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autotune.exporters import exporter
-from autotune.exporters.launch_line import parted
+from autotune.exporters.launch_line import PROGRAM, REPLACED, parted
 from autotune.exporters.origin import is_ours
 from autotune.exporters.settings import FAMILIES
 from autotune.exporters.writing import write_files
@@ -54,13 +54,17 @@ def unused(recommendation: Recommendation, directory: Path) -> str:
 def how_to_use(recommendation: Recommendation, formats: Sequence[str], directory: Path) -> str:
     """Return the command line that uses the exported files, from the first format that has such a line.
 
-    The text is empty if the files set nothing, or if no MPI reads them.
+    The line is that of a shell, without notes (``notes_on``). It is empty if the files set nothing, or if no
+    MPI reads them.
     """
-    source = recommendation.provenance
     lines = (exporter(name).use(recommendation, directory.absolute()) for name in formats)
-    line = "" if sets_nothing(recommendation) else next(filter(None, lines), "")
+    return "" if sets_nothing(recommendation) else next(filter(None, lines), "")
+
+
+def notes_on(recommendation: Recommendation, line: str) -> tuple[str, ...]:
+    """Return what to know about a command line that uses exported files; nothing without a line."""
     if not line:
-        return ""
-    firmware = (f"{name}={value}" for name, value in source.boot)
-    preconditions = [f"on nodes with {setting}, which is firmware: no file sets it" for setting in firmware]
-    return "\n  ".join([line, *preconditions])
+        return ()
+    firmware = (f"{name}={value}" for name, value in recommendation.provenance.boot)
+    preconditions = (f"on nodes with {setting}, which is firmware: no file sets it" for setting in firmware)
+    return (*([REPLACED] if PROGRAM in line else []), *preconditions)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from autotune.recommend.recommendation import Recommendation
 
-PROGRAM = "… your_program"  # Placeholder for the user's own program.
+PROGRAM = "./your_program"  # Placeholder for the user's own program.
+REPLACED = f"with your program in place of {PROGRAM}, and -n RANKS as you need"  # A note on a line.
 
 
 def placed(recommendation: Recommendation) -> tuple[str, ...]:
@@ -14,6 +15,12 @@ def placed(recommendation: Recommendation) -> tuple[str, ...]:
     options = {"map_by": "--map-by", "bind_to": "--bind-to"}
     placement = recommendation.provenance.placement
     return tuple(f"{options[name]} {shlex.quote(value)}" for name, value in placement if value)
+
+
+def starter(recommendation: Recommendation, name: str = "mpirun") -> str:
+    """Return the path of a program of the MPI that was measured; its name alone if that is unknown."""
+    path = recommendation.provenance.mpirun
+    return shlex.quote(str(Path(path).with_name(name)) if path else name)
 
 
 def mpirun(
@@ -29,7 +36,7 @@ def mpirun(
     """
     assigned = [f"{name}={shlex.quote(value)}" for name, value in (variables or {}).items()]
     forward = [f"-x {name}" for name in forwarded]
-    return " ".join([*assigned, "mpirun", *placed(recommendation), *words, *forward, PROGRAM])
+    return " ".join([*assigned, starter(recommendation), *placed(recommendation), *words, *forward, PROGRAM])
 
 
 def stated(mca: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:

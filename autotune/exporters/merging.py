@@ -57,6 +57,8 @@ def merged(recommendations: Sequence[Recommendation], names: Sequence[object] = 
         checked=next((s.checked for s in sources if not s.checked.done), first.provenance.checked),
         parts=tuple(_part(recommendation) for recommendation in recommendations),
         verified=each if len(verified) > 1 else next(iter(verified)),
+        verdict=(),
+        ending=(),
     )
     gains = tuple(gain for r in recommendations for gain in r.gains)
     calls = tuple(call for r in recommendations for call in r.others)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from autotune.errors import StackError
 from autotune.exporters.export_check import Recipe
-from autotune.exporters.launch_line import PROGRAM, sourced
+from autotune.exporters.launch_line import PROGRAM, sourced, starter
 from autotune.exporters.settings import (
     EVERYWHERE,
     VariableScript,
@@ -113,7 +113,8 @@ class IntelMpi:
         """
         path = self._script(recommendation, directory)
         ranks = path.stem.rpartition("-")[2]
-        return sourced(path, f"mpiexec -n {ranks} {PROGRAM}") if ranks.isdigit() else by_script(path)
+        command = f"{starter(recommendation, 'mpiexec')} -n {ranks} {PROGRAM}"
+        return sourced(path, command) if ranks.isdigit() else by_script(path)
 
     def recipe(self, recommendation: Recommendation, directory: Path, invalid: Path) -> Recipe:
         """Return how the script for the measured ranks, or else for the most ranks, is checked."""

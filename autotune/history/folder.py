@@ -17,6 +17,11 @@ FILE = "journal.jsonl"  # Name of the journal in a campaign's directory.
 WISHES = "site.json"  # Name of the file with the jobs and limits that a site's user asked for.
 
 
+def is_campaign(word: str) -> bool:
+    """Return whether a word is the path of a directory with a campaign's journal."""
+    return bool(word) and os.path.lexists(Path(word) / FILE)
+
+
 def campaign_of(path: Path) -> Path | None:
     """Return the directory of the outermost campaign or site that a path is in; None if it is in none."""
     above = reversed(path.absolute().parents)

@@ -18,8 +18,8 @@ class LaunchSpread:
     """Standard deviation between launches, in the middle of the recorded range.
 
     ``recommend.repeats`` combines this value, weighted as if a few launches had shown it, with the measured
-    deviation; ``plan`` bases its forecast on it. With a larger value more launches would be needed before any
-    difference counts as significant."""
+    deviation; forecasts rest on it before any launch was repeated. With a larger value more launches would be
+    needed before any difference counts as significant."""
     largest_sd: float = 0.05
     """Standard deviation between launches, at the upper end of the recorded range.
 

@@ -126,6 +126,10 @@ class Checked(StrEnum):
         return self in (Checked.HOLDS, Checked.REFUSED)
 
 
+Line = tuple[str, str, str]
+"""A labelled line: label, text, and a command line of a shell, which stands alone below it; empty: none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One of several campaigns that were merged into a recommendation."""
@@ -151,9 +155,13 @@ class Provenance:
     stamp: str = ""  # ``SIMULATED (…)`` if no real MPI ran; otherwise empty.
     verified: str = "UNVERIFIED"
     """Result of the verification as text, such as ``verified: 1.34× (1.31 … 1.37) on 6 fresh launches``."""
+    verdict: tuple[tuple[str, str], ...] = ()
+    """Result of a verification that holds, as lines (label, text): its speed-up, and what bounds it."""
     checked: Checked = Checked.NOT  # Result of the verification as a value.
     choices: tuple[str, ...] = ()
     """Texts on the settings that may be exported, including this one: one line for each."""
+    ending: tuple[Line, ...] = ()
+    """How the campaign stands: what to use now, what is promising, why, and how to go on."""
     env: tuple[tuple[str, str], ...] = ()
     """Environment variables that set the job-wide values as they were measured, and further variables that
     these need."""
@@ -161,6 +169,7 @@ class Provenance:
     """Values of ``map_by`` and ``bind_to``, if the recommendation sets them."""
     family: str = ""  # MPI implementation, as in ``Space.stack``; empty if unknown.
     library: str = ""  # Path of the measured MPI library; empty if unknown.
+    mpirun: str = ""  # Path of the measured MPI's mpirun; empty if unknown.
     both_sides: tuple[tuple[str, str], ...] = ()
     """Environment variables that every launch had, including launches with the stack's defaults. They are not
     part of the recommendation."""

@@ -2,8 +2,9 @@
 
 Place in the flow of ``autotune/__init__.py``: between steps 10, recommend, and 12, export.
 
-Notation: a *step* is one launch together with the state of the campaign after it. *Best so far* means the
-best score in each objective among the settings of the search; the stack's own defaults are not included.
+Notation: a *step* is one launch together with the state of the campaign after it. *Best so far* is one
+setting, by the product of its speed-ups in all objectives. The stack's own defaults count as a setting, so
+the best is never worse than they are.
 """
 
 import math
@@ -25,11 +26,12 @@ class Step:
     scores: tuple[Score, ...] | None
     """Scores of this launch alone; None if the launch did not measure all slots."""
     best: tuple[Score, ...] | None
-    """Best score so far in each objective, where the score of a setting follows from all of its launches
-    together; None until a setting was measured in all slots."""
+    """Scores of the best setting so far, from all of its launches together; None until a setting was measured
+    in all slots."""
     baseline: tuple[Score, ...] | None
     """Scores of the stack's own defaults, from all launches of the defaults so far; None until they were
     measured in all slots."""
+    leads: bool = False  # Whether the launch is of the best setting so far, and that is not the defaults.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,36 +50,50 @@ class Tally:
         self._space = space
         self._groups: dict[tuple[Subject, Point], list[Observation]] = {}
         self._slots: set[Slot] = set()
-        self._best: tuple[Score, ...] | None = None
+        self._settings: dict[Point, tuple[Score, ...]] = {}  # Scores of each setting of the search.
         self._baseline: tuple[Score, ...] | None = None
+        self._leader: Point | None = None  # The best setting; None: none is better than the defaults.
 
     def add(self, observation: Observation) -> Step:
         """Add a launch to the summary, and return it with the state of the campaign after it."""
         launch_scores = None
+        setting, subject = job_setting(self._space, observation.trial.point), observation.trial.subject
         if observation.ok:
-            subject = observation.trial.subject
-            group = self._groups.setdefault((subject, job_setting(self._space, observation.trial.point)), [])
+            group = self._groups.setdefault((subject, setting), [])
             group.append(observation)
             self._slots.update(slots([observation]))
             launch_scores = self._scores([observation])
             pooled = launch_scores if len(group) == 1 else self._scores(group)
             if pooled is not None and subject is Subject.SWEEP:
-                self._best = self._better(pooled)
-            if pooled is not None and subject is Subject.UNTOUCHED:
+                self._settings[setting] = pooled
+            elif pooled is not None and subject is Subject.UNTOUCHED:
                 self._baseline = pooled
-        return Step(observation, launch_scores, self._best, self._baseline)
+            if pooled is not None:
+                self._follow(setting if subject is Subject.SWEEP else None)
+        leads = subject is Subject.SWEEP and self._leader == setting
+        return Step(observation, launch_scores, self._best, self._baseline, leads)
+
+    @property
+    def _best(self) -> tuple[Score, ...] | None:
+        return self._baseline if self._leader is None else self._settings[self._leader]
+
+    def _follow(self, changed: Point | None) -> None:
+        """Find the best setting after one setting, or the defaults (None), got new scores."""
+        if changed in (None, self._leader):  # what all others were compared with has changed
+            self._leader, rivals = None, list(self._settings)
+        else:
+            rivals = [changed] if changed in self._settings else []
+        for rival in rivals:
+            best = self._best
+            if best is None or self._gain(self._settings[rival], best) > 1:
+                self._leader = rival
+
+    def _gain(self, scores: Sequence[Score], reference: Sequence[Score]) -> float:
+        """Return the product of the speed-ups in all objectives."""
+        return math.prod(map(ratio_to, self._objectives, scores, reference))
 
     def _scores(self, observations: Sequence[Observation]) -> tuple[Score, ...] | None:
         return scores(self._objectives, self._space, observations, tuple(sorted(self._slots)))
-
-    def _better(self, scores: tuple[Score, ...]) -> tuple[Score, ...]:
-        """Return for each objective the better of two scores: the given score and the best score so far."""
-        if self._best is None:
-            return scores
-        return tuple(
-            new if ratio_to(objective, new, old) > 1 else old
-            for objective, new, old in zip(self._objectives, scores, self._best, strict=True)
-        )
 
 
 def steps(objectives: Sequence[Objective], space: Space, launches: Iterable[Observation]) -> tuple[Step, ...]:

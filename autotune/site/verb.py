@@ -32,7 +32,7 @@ from autotune.errors import (
     StorageError,
     printable,
 )
-from autotune.exporters.files import export_files, how_to_use, unused
+from autotune.exporters.files import export_files, how_to_use, notes_on, unused
 from autotune.exporters.writing import write_files
 from autotune.history.events import State
 from autotune.history.folder import WISHES, make_empty, remove_folder
@@ -216,6 +216,7 @@ def _tune_jobs(root: Path, document: Mapping[str, Any], compose: Compose, quiet:
         codes.append(read_back(recommendation, formats, folder, jobs, place_of))
         use = how_to_use(recommendation, formats, folder)
         usage_texts.append(f"use it with:\n  {use}" if use else unused(recommendation, folder))
+        usage_texts.extend(notes_on(recommendation, use))
 
     usage_texts, attempted = list[str](), list[Job]()
     site = read_site(root)

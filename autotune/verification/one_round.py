@@ -94,6 +94,15 @@ class VerificationRound:
         return "" if self.gains else "no significant gain on fresh launches"
 
     @property
+    def undecided(self) -> Comparison | None:
+        """Return the comparison in the slot with the largest loss that launches leave possible.
+
+        Return None if no slot is open or doubtful.
+        """
+        uncertain = self.open | self.doubtful
+        return min((c for c in self.counting if c.slot in uncertain), key=lambda c: c.at_least, default=None)
+
+    @property
     def counting(self) -> tuple[Comparison, ...]:
         """Return the comparisons in which a loss counts: of every slot, in both loops if both count."""
         return (*self.comparisons, *(self.other_comparisons if self.both_count else ()))

@@ -139,8 +139,13 @@ class Verifier:
             return None
         if best_course is None or verified is None:
             rounds = tuple(r for c in race.courses.values() for r in c.rounds if r.launches)
-            leads = (*race.next_settings(), Recommendation(self.space.untouched, ()))
-            return Verdict(leads[0], rounds, not waits, design=self.design, other_loop=self.other_loop)
+            proving = race.proving.proving if race.proving is not None else None
+            lead = proving or next(iter(race.next_settings()), Recommendation(self.space.untouched, ()))
+            course = race.courses.get(lead.point)
+            if course is not None and course.rounds[-1].compared:  # what fresh launches show counts
+                fresh = freshly_measured(self.space, lead, course.rounds[-1])
+                lead = fresh if fresh.gains else lead
+            return Verdict(lead, rounds, not waits, design=self.design, other_loop=self.other_loop)
         harmless = race.harmless
         harmless_verdict = (
             self._verified(race, harmless) if harmless is not None and harmless is not best_course else None
@@ -218,6 +223,8 @@ def freshly_measured(space: Space, setting: Recommendation, last: VerificationRo
     in_other_loop = {c.slot: c for c in last.other_comparisons if c.slot not in unchanged}
     gains = []
     for c in last.comparisons:
+        if c.slot not in tuned or c.slot not in reference:
+            continue  # a round under way may reuse blocks before its own launches have measured all slots
         tuned_winner, default, o = tuned[c.slot], reference[c.slot], in_other_loop.get(c.slot)
         other_ratio = (ratio_of(o.gain), ratio_of(o.low), ratio_of(o.high)) if o else None
         gain, half = 0.0 if c.slot in unchanged else c.shrunk, (c.high - c.low) / 2

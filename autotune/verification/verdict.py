@@ -22,7 +22,7 @@ from autotune.verification.sequential import SequentialDesign
 
 _MISSED = 0.05
 """Probability with which a slowdown of the stated frequency goes unnoticed: one campaign in twenty."""
-_POWER = 0.8
+POWER = 0.8
 """Probability with which the number of launches that a message names suffices: the convention of sample sizes
 (J. Cohen, "Statistical Power Analysis for the Behavioral Sciences", 2nd ed. 1988, section 2.4)."""
 _A = {"tight": "a tight", "interleaved": "an interleaved", "": "the other"}
@@ -60,6 +60,20 @@ class Verdict:
         return Checked.REFUSED if decided else Checked.UNUSABLE
 
     @property
+    def leading(self) -> VerificationRound | None:
+        """Return the last round of the setting that more launches may verify; None if no setting is left.
+
+        While the verification is not finished, this is the setting that is launched next. Later it is the
+        best setting that gains and was refused neither for a loss nor for failures.
+        """
+        if not self.complete:
+            point = self.recommendation.point
+            under_way = (r for r in reversed(self._ends) if r.setting.point == point and r.compared)
+            return next(under_way, None)
+        left = ((gain.gain, r) for r, gain in self._better() if not (r.lost or r.failures.doubtful))
+        return max(left, key=lambda pair: pair[0], default=(0.0, None))[1]
+
+    @property
     def text(self) -> str:
         """Return the verdict in one line, for reports and exported files."""
         if self.checked is Checked.UNFINISHED:
@@ -70,14 +84,27 @@ class Verdict:
             return f"UNVERIFIED (could not be compared on {fresh}){self._failed}{stay}"
         if self.checked is Checked.REFUSED:
             return f"verified: {self._refused}{self._failed}{stay}"
+        return f"verified: {'; '.join(text for _, text in self.lines)}"
+
+    @property
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """Return the verdict as lines (label, text); empty unless a setting is verified."""
+        if self.checked is not Checked.HOLDS:
+            return ()
         last = self.rounds[-1]
         ratio, (low, high) = self.recommendation.speedup, speedup_interval(self.recommendation)
         behind = launches_behind(self.rounds, self.recommendation.point)
-        result = f"{_ranged(ratio, low, high)}{self._in_the_mean(low)} on {behind} fresh launches"
         won = [place_text(c.slot) for c in last.comparisons if c.wins]
-        faster_at = f"faster at {', '.join(won)}; " if low <= 1.0 and won else ""
-        result = f"{faster_at}{result}; {self.bound}{self._otherwise}"
-        return f"verified: {result}{self._scope}{self._failed}"
+        lines = (
+            ("sizes", f"faster at {', '.join(won)}" if won and low <= 1.0 else ""),
+            ("speed-up", f"{_ranged(ratio, low, high)}{self._in_the_mean(low)} on {behind} fresh launches"),
+            ("loss", self.bound),
+            ("rare events", self._unseen),
+            ("other loop", self._otherwise),
+            ("other calls", self._scope),
+            ("failures", self._failed.removeprefix("; ")),
+        )
+        return tuple((label, text) for label, text in lines if text)
 
     @property
     def _scope(self) -> str:
@@ -88,7 +115,7 @@ class Verdict:
         """
         unavoided = slower(self.recommendation.others) and self.harmless is None
         warning = "no setting that makes none of them slower was verified" if unavoided else ""
-        return "".join(f"; {text}" for text in (self.recommendation.scope, warning) if text)
+        return "; ".join(filter(None, (self.recommendation.scope, warning)))
 
     def _in_the_mean(self, low: float) -> str:
         """Return the gain in plain means in words; empty unless below the interval of typical times."""
@@ -108,13 +135,17 @@ class Verdict:
 
     @property
     def bound(self) -> str:
-        """Return which loss in mean times is excluded at every size, and how rare an unseen event must be."""
-        text = f"no size more than {max(1, math.ceil(100 * self.hidden))} % slower (95 %)"
+        """Return which loss in mean times is excluded at every size, in words."""
+        return f"no size more than {max(1, math.ceil(100 * self.hidden))} % slower (95 %)"
+
+    @property
+    def _unseen(self) -> str:
+        """Return how rare an event must be that the launches did not show, in words."""
         last = self.rounds[-1]
         n_launches, starts = last.failures.n_deployed, last.starts
         timed = n_launches - len(starts)
         events = "slowdown" if starts else "failure or slowdown"
-        text += f", a {events} in less than {_rarest(timed)} of launches would not show on {timed} of them"
+        text = f"a {events} in less than {_rarest(timed)} of launches would not show on {timed} of them"
         if not starts:
             return text
         cost_s = sum(o.duration_s for o in starts)
@@ -150,7 +181,7 @@ class Verdict:
             return ""
         slower = [c for c in last.other_comparisons if c.high < 0.0 and c.gain < self.design.least]
         slower_at = ", ".join(f"{ratio_of(c.gain):.2f}× at {place_text(c.slot)}" for c in slower)
-        return f"; in {_A[self.other_loop]} loop {_interval(total)}" + (
+        return f"in {_A[self.other_loop]} loop {_interval(total)}" + (
             f", but {slower_at}" if slower_at else ""
         )
 
@@ -201,31 +232,35 @@ class Verdict:
             return f"{subject} was {ratio_of(worst.gain):.2f}× at {place_text(worst.slot)}" + (
                 f"{self._loop(best, worst)}{f' ({condition})' if condition else ''}"
             )
-        uncertain = best.open | best.doubtful
-        worst = min(
-            (c for c in best.counting if c.slot in uncertain), key=lambda c: c.at_least, default=total
-        )
-        if worst is total:
+        if (worst := best.undecided) is None:
             n_launches = best.failures.n_deployed
             return f"{subject} {best.suspect}, which {n_launches} launches of its own do not exclude of it,"
         slot = place_text(worst.slot) + self._loop(best, worst)
         ratio, low = _times(ratio_of(worst.mean_gain)), _times(ratio_of(worst.at_least))
         text = f"{subject} may be slower at {slot}: {ratio}× in mean times, and {low}× is not excluded (95 %)"
         allowance = "max_loss" if worst.doubtful else "margin"
-        conditions = ", ".join(filter(None, (self._more(best, worst), _accepted_with(allowance, worst))))
+        conditions = ", ".join(filter(None, (self._more(best), _accepted_with(allowance, worst))))
         return text + (f" ({conditions})" if conditions else "")
 
-    def _more(self, best: VerificationRound, worst: Comparison) -> str:
+    def launches_needed(self, verified_round: VerificationRound) -> float:
+        """Return how many launches of a setting exclude a loss at every size, if it gains as measured.
+
+        The result is 0 if no size is open, infinite if no number suffices, and NaN before launches differ.
+        """
+        if (worst := verified_round.undecided) is None:
+            return 0.0
+        spread = worst.mean_sem * math.sqrt(max(worst.launches, 1))
+        return self.design.launches_to_exclude(worst.mean_gain - self.design.hidden, spread, POWER)
+
+    def _more(self, best: VerificationRound) -> str:
         """Return in words how many launches would exclude a loss at a size, if the true gain is as measured.
 
         The result is empty if too many launches would be needed.
         """
-        n_launches, design = best.failures.n_deployed, self.design
-        spread = worst.mean_sem * math.sqrt(max(worst.launches, 1))
-        needed = design.launches_to_exclude(worst.mean_gain - design.hidden, spread, _POWER)
-        if not needed <= design.most:
+        needed = self.launches_needed(best)
+        if not needed <= self.design.most:
             return ""
-        return f"it takes verify.launches={max(math.ceil(needed), n_launches + 1)} at least"
+        return f"it takes verify.launches={max(math.ceil(needed), best.failures.n_deployed + 1)} at least"
 
     def _loop(self, verified_round: VerificationRound, worst: Comparison) -> str:
         """Return the loop of a comparison in words; empty if it is the campaign's own loop."""

@@ -12,27 +12,30 @@ from rich.text import Text
 
 from autotune.campaign.costs import Share
 from autotune.campaign.discovery import slots_of
+from autotune.campaign.needed import Need
 from autotune.campaign.noise import Remark, disturbed
 from autotune.campaign.spec import CampaignSpec
 from autotune.history.objectives import Z95, Objective, Score
 from autotune.history.trial import History, Phase, Trial
 from autotune.recommend.front import Candidate, candidates, pareto_front
 from autotune.recommend.other_calls import slower
-from autotune.recommend.recommendation import Recommendation
+from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.recommend.summary import Step, ratio_to, speedup_interval
 from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 from autotune.space import Dropped, Point, Space
 from autotune.views.discovery import discovery_parts
+from autotune.views.ending import Ending, forecast_text
 from autotune.views.launch_line import WIDTH, LaunchLines
 from autotune.views.tables import (
     design_table,
     effects_tables,
+    lines_table,
     machine_table,
     other_calls_table,
     result_table,
     size_tables,
 )
-from autotune.views.text import clock_text, cost_text, ratio_text, setting_text
+from autotune.views.text import bound_text, clock_text, cost_text, ratio_text, setting_text
 
 _OTHERS = 5  # Number of settings shown besides the recommended one; the HTML report shows all.
 
@@ -75,7 +78,8 @@ class CampaignConsole:
         width = console.width if console.is_terminal else WIDTH
         names = tuple(share.phase for share in phases if share.most)
         self._lines = LaunchLines(tuple(objectives), unset, names, width, detail is Detail.VERBOSE)
-        self._phase, self._elapsed_s, self._left_s = "", 0.0, math.inf
+        self._phase, self._elapsed_s, self._took_s = "", 0.0, 0.0
+        self._most_s, self._left_s = math.inf, math.inf  # the time left at the last start, and as shown
         self._legend, self._warned = False, False
         self._task = TaskID(0)
         self._bar: Progress | None = None
@@ -125,6 +129,11 @@ class CampaignConsole:
         self._heading(f"Phase {place}, {self._phase}: {purpose}")
         self._say(self._lines.heading)
 
+    def forecast(self, need: Need, left_s: float) -> None:
+        """Show what a verdict needs, and the seconds that are left for it."""
+        if self._detail is not Detail.QUIET:
+            self._say(Text(f"\n{forecast_text(need, left_s)}", "yellow" if need.seconds > left_s else ""))
+
     def designed(self, design: ScreeningDesign) -> None:
         """Show the screening's design, with its runs in the order in which they will be launched."""
         if self._detail is Detail.VERBOSE:
@@ -145,13 +154,20 @@ class CampaignConsole:
             self._show(Text("\n".join(f"note: {note}" for note in notes), "dim"))
 
     def launching(self, trial: Trial, elapsed_s: float, left_s: float) -> None:
-        """Show that a launch starts, ``elapsed_s`` after the campaign began and ``left_s`` before its end."""
+        """Show that a launch starts, ``elapsed_s`` after the beginning, at most ``left_s`` before the end.
+
+        A time left that was shown is never exceeded later: a bound that grows was none. It falls by the time
+        that has passed, which is less than the launches took if a model of the machine made them.
+        """
         self._phase = self._phase or _PHASES[trial.phase][0]
-        self._elapsed_s, self._left_s = elapsed_s, left_s
+        passed_s = min(self._took_s, elapsed_s - self._elapsed_s)
+        self._elapsed_s, self._took_s = elapsed_s, 0.0
+        self._most_s = min(left_s, self._most_s - passed_s)
+        self._left_s = left_s = min(self._most_s, self._left_s)
         if self._bar is None:
             return
         place = f"phase {self._lines.place(self._phase)} {self._phase}"
-        place += f" · {clock_text(elapsed_s)} elapsed, about {clock_text(left_s)} left"
+        place += f" · {clock_text(elapsed_s)} elapsed, {bound_text(left_s)} left"
         if not self._bar.tasks:
             self._task = self._bar.add_task("", total=1, place=place, best="")
             self._bar.start()
@@ -165,9 +181,9 @@ class CampaignConsole:
             self._bar.update(self._task, best=self._best(step))
         if self._detail is Detail.QUIET:
             return
-        took_s = step.observation.duration_s
-        left_s = max(0.0, self._left_s - took_s)
-        self._say(self._lines.of(step, self._phase, self._elapsed_s + took_s, left_s))
+        self._took_s += step.observation.duration_s
+        self._left_s = min(self._left_s, max(0.0, self._most_s - self._took_s))
+        self._say(self._lines.of(step, self._phase, self._elapsed_s + self._took_s, self._left_s))
         if not self._warned and (interference := disturbed(step.observation)):
             self._warned = True
             notice = "further launches affected are summarised at the end"
@@ -205,20 +221,25 @@ class CampaignConsole:
 
         rivals = [c for c in pareto_front(objectives, measured) if c.point != point and better(c)]
         winner = (words, recommended.scores if recommended else None)
+        verified = recommendation.provenance.checked.done
         self._heading("Result: speed-up over the baseline in the search, above 1 is better")
-        self._show(result_table(objectives, rivals[:_OTHERS], winner, space.unset, baseline, why))
-        summary = recommendation.provenance.verified
+        self._show(result_table(objectives, rivals[:_OTHERS], winner, space.unset, baseline, why, verified))
+        source = recommendation.provenance
+        summary: RenderableType = Text(source.verified, "bold")
         if recommendation.gains and words:
             verbose = self._detail is Detail.VERBOSE
-            self._heading("The recommended setting by message size")
+            self._heading(f"The {'recommended' if verified else 'unverified'} setting by message size")
             self._show(size_tables(recommendation, verbose))
             if calls := recommendation.others if verbose else slower(recommendation.others):
                 self._heading(f"Other calls{'' if verbose else ' that it makes slower'}")
                 self._show(other_calls_table(calls))
-            if not recommendation.provenance.checked.done:
+            if not verified:
                 average = ratio_text(recommendation.speedup, speedup_interval(recommendation))
-                summary = f"speed-up over all sizes, geometric mean: {average}  [{summary}]"
-        self._show(Text(summary, "bold"))
+                summary = Text(f"speed-up over all sizes, geometric mean: {average}  [{summary}]", "bold")
+            elif source.verdict:
+                self._heading("Verified")
+                summary = lines_table(source.verdict)
+        self._show(summary)
         if choices := recommendation.provenance.choices[1:]:
             self._heading("Other choices")
             self._console.print(Text("\n".join(f"  {choice}" for choice in choices)))
@@ -239,9 +260,26 @@ class CampaignConsole:
         for path in paths:
             self._say(Text(f"  {path}"))
 
-    def usable(self, use: str, otherwise: str) -> None:
-        """Show the command line ``use``, which applies the files; if it is empty, show ``otherwise``."""
-        self._say(Text.assemble("use them with\n  ", (use, "bold")) if use else Text(otherwise))
+    def usable(
+        self, use: str, otherwise: str, notes: Iterable[str] = (), checked: Checked = Checked.HOLDS
+    ) -> None:
+        """Show the command line ``use``, which applies the files; if it is empty, show ``otherwise``.
+
+        ``notes`` stand below the line, so that it can be copied. Files with a setting that is not verified
+        (``checked``) are offered for trying it only.
+        """
+        words = "use them with" if checked.done else "they hold a setting that is not verified; to try it"
+        self._say(Text.assemble(f"{words}\n  ", (use, "bold")) if use else Text(otherwise))
+        for note in notes:
+            self._say(Text(note, "dim"))
+
+    def ended(self, state: Ending) -> None:
+        """Show how the campaign stands, in labelled lines."""
+        self._console.print()
+        for label, text, command in state.lines:
+            self._say(Text.assemble((f"{label:<11}", "bold"), text))
+            if command:
+                self._say(Text(f"  {command}", "bold"))
 
     def stamped(self, stamp: str) -> None:
         """Show the mark of results for which no MPI ran, such as ``SIMULATED``; nothing if it is empty."""

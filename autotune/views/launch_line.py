@@ -1,7 +1,7 @@
 """Write a line for each launch of a campaign: its phase, setting and result (step 8 of the data flow).
 
 Notation: times are ``m:ss``; ``1.20×`` is a speed-up over the MPI's own defaults as measured so far, where
-more than 1 is better; ``*`` marks the best launch so far in an objective.
+more than 1 is better; ``*`` marks what the best setting so far gains over them.
 """
 
 import textwrap
@@ -14,10 +14,10 @@ from autotune.history.objectives import Objective
 from autotune.history.trial import Subject, Trial
 from autotune.recommend.summary import Step, ratio_to
 from autotune.space import Point
-from autotune.views.text import clock_text, figure_text, ratio_text
+from autotune.views.text import bound_text, clock_text, figure_text, ratio_text
 
 WIDTH = 80  # Width in characters of a terminal by default, and of lines that are written to a file.
-_PLACE, _INDENT = "{:>5}  {:>7}  {:>6}  ", 24
+_PLACE, _INDENT = "{:>5}  {:>7}  {:>9}  ", 27
 _LEAST, _MOST = 7, 12
 """Smallest and largest width of an objective's column in characters. A figure with its unit needs the
 smallest width; longer names of objectives are cut to the largest width."""
@@ -50,7 +50,7 @@ class LaunchLines:
     def legend(self) -> str:
         """Return a text of two lines that explains the columns."""
         return (
-            "Columns: phase, elapsed and estimated remaining time (m:ss), the setting tried,\n"
+            "Columns: phase, elapsed and longest remaining time (m:ss), the setting tried,\n"
             "and its speed-up over the baseline (above 1 is better; * best so far)."
         )
 
@@ -63,10 +63,10 @@ class LaunchLines:
     def of(self, step: Step, phase: str, elapsed_s: float, left_s: float) -> Text:
         """Return the line of a launch that ended ``elapsed_s`` after the campaign began.
 
-        ``left_s`` is the estimated time until the campaign ends.
+        ``left_s`` is the longest time until the campaign ends.
         """
         observation = step.observation
-        line = Text(_PLACE.format(self.place(phase), clock_text(elapsed_s), clock_text(left_s)), "dim")
+        line = Text(_PLACE.format(self.place(phase), clock_text(elapsed_s), bound_text(left_s)), "dim")
         setting, continuation = self._setting(observation.trial)
         line.append(f"{setting:<{self._room}}", "not dim")
         if observation.ok and step.scores is not None:
@@ -107,8 +107,7 @@ class LaunchLines:
                 text, style = figure_text(score.value, unit=objective.unit), "dim"
             else:
                 ratio = ratio_to(objective, score, step.baseline[i])
-                best = step.observation.trial.subject is Subject.SWEEP and step.best is not None
-                text = ratio_text(ratio) + ("*" if best and score == step.best[i] else " ")  # type: ignore[index] # known
+                text = ratio_text(ratio) + ("*" if step.leads and ratio > 1 else " ")
                 style = "green" if ratio > 1 else "red"
             line.append(f"{text:>{self._column(objective)}}", f"not dim {style}" if style != "dim" else style)
         return line

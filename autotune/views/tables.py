@@ -48,6 +48,14 @@ def machine_table(findings: Iterable[tuple[str, str]], dropped: Sequence[Dropped
     return table
 
 
+def lines_table(lines: Iterable[tuple[str, str]]) -> Table:
+    """Return labelled lines, indented; a long text goes on below its beginning."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for label, text in lines:
+        table.add_row(f"  {label}", Text(text))
+    return table
+
+
 def design_table(design: ScreeningDesign) -> RenderableType:
     """Return two tables of a screening design: the factor of each letter, and the runs in their order."""
     legend = empty_table("", "factor", "− low", "+ high")
@@ -99,13 +107,15 @@ def result_table(
     default: Point,
     baseline: Sequence[Score] | None,
     why: Callable[[Candidate], str],
+    verified: bool = True,
 ) -> Table:
     """Return a table of the recommended setting, the defaults, and other settings with reasons against them.
 
     Each objective has a column. It contains speed-ups over the ``baseline`` (the scores of the defaults); if
-    the baseline is None, it contains scores. ``recommended`` is the recommended setting in words (empty: the
-    defaults) with its scores. Each of the other ``settings`` is described by the values that differ from
-    ``default``, and by the reason ``why`` the setting is not chosen.
+    the baseline is None, it contains scores. ``recommended`` is the leading setting in words (empty: the
+    defaults) with its scores; until it is ``verified``, the defaults are marked. Each of the other
+    ``settings`` is described by the values that differ from ``default``, and by the reason ``why`` the
+    setting is not chosen.
     """
     headings = [objective.name for objective in objectives]
     table = empty_table("", "setting", *headings, right=headings)
@@ -121,12 +131,15 @@ def result_table(
         return [ratio_text(ratio_to(o, score, reference)) for o, score, reference in pairs]
 
     words, scores = recommended
+    deployed = bool(words) and verified
     if words:
-        table.add_row("▶", Text(words, "bold").append("\nrecommended", "not bold green"), *cells(scores))
+        note = ("\nrecommended", "not bold green") if verified else ("\nnot verified", "not bold yellow")
+        table.add_row("▶" if verified else "", Text(words, "bold").append(*note), *cells(scores))
     if baseline is not None:
         values = [figure_text(s.value, unit=o.unit) for o, s in zip(objectives, baseline, strict=True)]
         name = Text("the stack's own defaults")
-        table.add_row("" if words else "▶", name if words else name.append("\nrecommended", "green"), *values)
+        note = ("\nrecommended", "green") if not words else ("\nto use until a setting is verified", "")
+        table.add_row("" if deployed else "▶", name if deployed else name.append(*note), *values)
     for setting in settings:
         name = Text(changed_text(setting.point, default)).append(f"\nnot chosen: {why(setting)}", "dim")
         table.add_row("", name, *cells(setting.scores))
@@ -154,6 +167,7 @@ def size_tables(recommendation: Recommendation, other_loop: bool = True) -> Rend
     rows = size_rows(recommendation)
     names = list(dict.fromkeys(name for row in rows for name in row.choice))
     parts: list[RenderableType] = []
+    styles = {**VERDICT_STYLE, **({} if recommendation.provenance.checked.done else {"faster": ""})}
     with_other_loop = any(row.gain.other_loop and (other_loop or loops_disagree(row.gain)) for row in rows)
     for (collective, comm_size), group in groupby(rows, key=lambda row: row.gain.slot[:2]):
         table = empty_table(
@@ -169,7 +183,7 @@ def size_tables(recommendation: Recommendation, other_loop: bool = True) -> Rend
                 *(Text(str(row.choice.get(name, "·"))) for name in names),
                 microseconds_text(gain.tuned_s, gain.tuned_sem_s),
                 microseconds_text(gain.default_s, gain.default_sem_s),
-                Text(ratio_text(gain.ratio, gain.interval), VERDICT_STYLE[verdict(gain)]),
+                Text(ratio_text(gain.ratio, gain.interval), styles[verdict(gain)]),
                 *([Text(other_text(gain), "" if loops_disagree(gain) else "dim")] if with_other_loop else []),
             )
         parts += [table, ""]

@@ -6,6 +6,8 @@ Notation: ``±`` precedes one standard error; ``(a … b)`` is a 95 % interval.
 from __future__ import annotations
 
 import math
+import shlex
+import sys
 from typing import TYPE_CHECKING
 
 from autotune.recommend.other_calls import OtherCall, OtherDecision
@@ -146,6 +148,26 @@ def clock_text(seconds: float) -> str:
     minutes, remaining_s = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{remaining_s:02}" if hours else f"{minutes}:{remaining_s:02}"
+
+
+def own_line(*words: str) -> str:
+    """Return a line of a shell that starts this program, with the Python that runs it now."""
+    return shlex.join([sys.executable or "python3", "-m", "autotune", *words])
+
+
+def about_text(seconds: float) -> str:
+    """Return an estimated duration, such as ``about 40 s`` or ``about 8 minutes``; empty if unknown."""
+    if not math.isfinite(seconds):
+        return ""
+    if seconds < 90:
+        return f"about {max(1, math.ceil(seconds))} s"
+    minutes = math.ceil(seconds / 60)
+    return f"about {minutes} minutes" if minutes < 120 else f"about {math.ceil(minutes / 60)} hours"
+
+
+def bound_text(seconds: float) -> str:
+    """Return a longest duration in the form of a clock: ``≤ 1:12``; a dash if it is infinite."""
+    return f"≤ {clock_text(seconds)}" if math.isfinite(seconds) else "—"
 
 
 def cost_text(phases: Sequence[Share], limit_s: float | None = None) -> str:

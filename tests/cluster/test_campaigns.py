@@ -173,7 +173,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("openmpi_mca", "env_sh"):
         for file, text in exporter(name).export(made, folder).items():
             (folder / file).write_text(text)
-    (folder / "use").write_text(exporter("openmpi_mca").use(made, folder).partition(" your_program")[0])
+    (folder / "use").write_text(exporter("openmpi_mca").use(made, folder).partition(" ./your_program")[0])
     return folder
 
 
@@ -187,7 +187,7 @@ def test_exported_files_are_honoured_on_every_node(cluster, export, tmp_path, to
     )
     command = {
         "srun": f". {export}/autotune-env.sh; srun --mpi=pmix -N8 -n8 {program}",
-        "mpirun": f"{(export / 'use').read_text().replace(' …', '')} {program}",
+        "mpirun": f"{(export / 'use').read_text()} {program}",
     }[tool]
 
     def ranks() -> list[dict[str, object]]:

@@ -68,7 +68,7 @@ def test_a_site_survives_a_kill_and_its_files_are_read_at_every_size(cluster, tm
     for folder, found in proofs.items():
         sets = (folder / "openmpi-mca-params.conf").read_text().splitlines()
         setting = any(line and not line.startswith("#") for line in sets)
-        expected = "proved on fresh launches" if setting else "nothing is set"
+        expected = "files in effect on fresh launches" if setting else "nothing is set"
         assert all(text.startswith(expected) for text in found.values()), found
     before = len(Tuning(cluster, site).jobs())
     again = cluster.run(*words)  # outside of an allocation: complete, so that no job is asked for

@@ -15,7 +15,7 @@ from autotune.views.console import CampaignConsole
 from tests.campaigns import OBJECTIVES, Memory, Silent, World, strategy
 from tests.contract.implementations import implementations
 
-METHODS = ("phase", "discovered", "designed", "screened", "launching", "observed")
+METHODS = ("phase", "forecast", "discovered", "designed", "screened", "launching", "observed")
 
 
 def on_terminal() -> CampaignConsole:
@@ -122,6 +122,13 @@ class TestTheLoop:
         assert names.index("designed") == names.index(f"phase {Phase.SCREENING}") + 1
         assert names.index("screened") == names.index(f"phase {Phase.SEARCH}") - 1
         assert names.count("designed") == names.count("screened") == 1
+
+    def test_what_a_verdict_needs_is_told_as_the_verification_begins(self, told):
+        names = [name if name != "phase" else f"phase {given[0]}" for name, given in told.calls]
+        assert names.count("forecast") == 1
+        assert names.index("forecast") == names.index(f"phase {Phase.VERIFY}") - 1
+        ((need, left_s),) = [given for name, given in told.calls if name == "forecast"]
+        assert need.setting is not None and need.launches >= 12 and left_s == math.inf
 
     def test_failed_launches_are_told_too(self, told):
         told = {given[0].observation.status for name, given in told.calls if name == "observed"}

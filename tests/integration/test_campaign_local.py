@@ -65,9 +65,9 @@ def test_it_shows_each_phase_and_exports(finished):
         "Main effects on bandwidth",
         "Phase 3 of 3, search",
         "Result: speed-up over the baseline",
-        "recommended",
+        "to use until a setting is verified",
         "openmpi-mca-params.conf",
-        "use them with",
+        "they hold a setting that is not verified; to try it",
     ):
         assert words in shown
     assert status(cwd)["state"] == "complete"

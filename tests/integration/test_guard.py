@@ -101,7 +101,7 @@ def kept(tmp_path_factory):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = sh(f"cd /tmp; {keep} --minutes 0", {**CRON, "HOME": str(Path.home()), "PATH": path})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "proved on fresh launches" in done.stdout
+    assert "files in effect on fresh launches" in done.stdout
     return folder
 
 

@@ -117,7 +117,7 @@ def test_files_of_a_site_are_read_back_at_the_ranks_of_a_job(name, prefix, tmp_p
     export_files(tuned, formats, tmp_path)
     assert read_back(tuned, formats, tmp_path, [(1, 2)], lambda _: (scenario, site)) == 0
     said = json.loads((tmp_path / READ_BACK).read_text())["said"]
-    assert said["2"].startswith("proved on fresh launches: 1 parameters seen by every rank"), said
+    assert said["2"].startswith("files in effect on fresh launches: every rank sees their 1 parameter"), said
     if name == "mpich":
         assert "refuses an invalid one" in said["2"]
         (tmp_path / "mpich-env.sh").write_text("export MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE=''\n")
@@ -146,7 +146,7 @@ def test_a_site_exports_what_was_fast_and_reads_it_back(name, prefix, tmp_path, 
     assert main([*words, f"campaign.dir={tmp_path / 'site'}", "--quiet"]) == 0
     export = tmp_path / "site/export"
     said = json.loads((export / READ_BACK).read_text())["said"]
-    assert said["2"].startswith("proved on fresh launches: 1 parameters seen by every rank"), said
+    assert said["2"].startswith("files in effect on fresh launches: every rank sees their 1 parameter"), said
     if name == "mpich":
         assert "MPIR_Allreduce_intra_ring" in (export / "mpich-selection.json").read_text()
     else:

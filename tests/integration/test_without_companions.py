@@ -78,7 +78,7 @@ def test_a_campaign_runs_to_its_exports_without_any_companion_but_the_simulated_
     shown = listed(python(source, "-m", "autotune", "--help"))
     assert not set.union(*VERBS.values()) & set(shown)
     python(source, "-c", IMPORT_ALL, str(source))
-    assert "use them with" in python(source, "-m", "autotune", *CAMPAIGN)
+    assert "to try it" in python(source, "-m", "autotune", *CAMPAIGN)
     directory = "campaigns/allreduce_8node"
     assert list((source / directory / "export").iterdir())
     status = answer(python(source, "-m", "autotune", "status", directory, "--json"))

@@ -63,7 +63,7 @@ PRIOR = "measure.launch_spread"
 """What is assumed of differences between launches of one setting."""
 
 ASSUMING = {
-    "commands.plan": "usual_sd",  # the forecast of what a verification resolves
+    "campaign.needed": "usual_sd",  # the forecast of a verification before launches were repeated
     "proposers.acquisition": "largest_sd",  # a single launch's luck
     "proposers.curve_model": "largest_sd",  # the noise at a single size
     "recommend.guideline_test": "largest_sd",  # a claim may rest on it alone

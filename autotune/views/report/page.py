@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from shlex import quote
 from statistics import median
 from typing import Any
 
-from autotune.history.objectives import Score, ratio_of, score
-from autotune.history.trial import Subject
+from autotune.history.objectives import Score, ratio_of, scores_of
+from autotune.history.trial import Phase, Subject
 from autotune.recommend.front import Candidate, candidates, pareto_front
 from autotune.recommend.other_calls import slower
 from autotune.recommend.recommendation import Recommendation
@@ -84,6 +83,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "launches": sections.launches(inputs, launch_steps),
         "advice": words.advice_text(recommendation, inputs.space.unset) if recommendation is not None else "",
         "unverified": recommendation is not None and not recommendation.provenance.checked.done,
+        "fresh": recommendation is not None and any(gain.compared for gain in recommendation.gains),
         "tables": _tables(recommendation),
         "others": words.other_calls_rows(recommendation.others) if recommendation is not None else [],
         "harms": recommendation is not None and bool(slower(recommendation.others)),
@@ -100,9 +100,8 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
 
 
 def _scores(inputs: ReportInput) -> tuple[Score, ...] | None:
-    scores = [score(objective, inputs.baseline) for objective in inputs.objectives]
-    complete = tuple(s for s in scores if s is not None)
-    return complete if complete and len(complete) == len(scores) else None
+    untouched = inputs.history.of(Phase.BASELINE).observations
+    return scores_of(inputs.objectives, inputs.baseline, untouched) or None
 
 
 def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
@@ -111,9 +110,11 @@ def _speedup_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
         return
     verdicts = [words.verdict(gain) for gain in recommendation.gains]
     ratio, interval = recommendation.speedup, speedup_interval(recommendation)
-    source = "in the search, not verified"
+    verified = recommendation.provenance.checked.done
+    source = "in the search"
     if recommendation.average is not None:
         source = f"on {launches_behind(inputs.rounds, recommendation.point)} fresh launches"
+    source += "" if verified else ", not verified"
     yield {
         "name": f"speed-up over {len(verdicts)} sizes, geometric mean",
         "value": words.ratio_text(ratio),
@@ -189,7 +190,7 @@ def _install(inputs: ReportInput) -> str:
     recommendation = inputs.recommendation
     harmful = recommendation is not None and slower(recommendation.others) and not inputs.harmless
     option = " --choice recommended" if harmful else ""
-    return f"autotune install {quote(str(Path(inputs.exports[0]).parent.parent))}{option}"
+    return f"{words.own_line('install', str(Path(inputs.exports[0]).parent.parent))}{option}"
 
 
 def _discovered_effect(inputs: ReportInput, name: str, value: object) -> str:

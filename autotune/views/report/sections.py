@@ -12,7 +12,7 @@ from autotune.history.trial import History, Subject
 from autotune.recommend.coverage import Covered
 from autotune.recommend.front import Candidate
 from autotune.recommend.leads import leads, moments, random_best
-from autotune.recommend.recommendation import Recommendation
+from autotune.recommend.recommendation import Line, Recommendation
 from autotune.recommend.summary import Step, ratio_to
 from autotune.recommend.winners import winners
 from autotune.screening import Effects, ScreeningResult
@@ -41,7 +41,9 @@ class ReportInput:
     findings: Sequence[tuple[str, str]] = ()  # Findings on the machine, as (name, value).
     exports: Sequence[str] = ()  # Paths of the exported files.
     untried: Sequence[str] = ()  # Paths of exported files in formats that were never tried with a library.
+    ending: Sequence[Line] = ()  # How the campaign stands, as lines (label, text, command).
     use: str = ""  # The command line that applies the exported files; empty if there is no file to apply.
+    use_notes: Sequence[str] = ()  # What to know about that line, such as what to replace in it.
     harmless: str = ""
     """A text on the best setting that slows down no other call, if it differs from the recommendation; empty
     if no such setting was verified."""

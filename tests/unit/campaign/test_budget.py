@@ -65,7 +65,7 @@ def test_time_for_the_verification_is_kept_back_before_the_deadline():
     assert len(history) - len(history.of(Phase.VERIFY)) == 12
     assert len(history) <= 20
     assert 0 < len(history.of(Phase.VERIFY)) <= 8
-    assert not loop.cut or len(history) == 20
+    assert not loop.cut or len(history) > 20 - 8  # no block of the verification is begun that cannot end
 
 
 @pytest.mark.parametrize(("total_s", "searched"), [(50.5, 30), (30.5, 15)])
@@ -73,7 +73,7 @@ def test_one_limit_on_all_time_keeps_that_of_two_settings_back_and_half_at_most(
     history, loop = run(strategy(1000, budget={"total_seconds": total_s}, **VERIFIED))
     assert len(history) - len(history.of(Phase.VERIFY)) == searched
     assert 0 < len(history.of(Phase.VERIFY)) <= total_s - searched
-    assert not loop.cut or len(history) == int(total_s)
+    assert not loop.cut or len(history) > total_s - 8  # less than a block of the verification
 
 
 def ended(fails):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from autotune.campaign.conclusion import Conclusion
-from autotune.campaign.directory import CampaignDirectory
+from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.cli import main
 from autotune.commands import everybody
 from autotune.errors import ExitCode
@@ -19,6 +19,7 @@ from autotune.recommend.other_calls import OtherCall, OtherDecision
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.space import Point
 from autotune.verification.choices import Choice, ChoiceKind
+from tests.golden.test_campaigns import GOLDEN
 from tests.unit.commands.test_install import GOOD, home_without_mpi
 
 PLACE = ("pingpong", 8192, 1e-6, 1.7e-6)
@@ -52,7 +53,8 @@ def concludes(monkeypatch):
 
     def with_choices(*choices):
         found = Conclusion({}, (), None, None, choices[0].recommendation, choices)
-        campaign = CampaignDirectory(Path("campaign"), None, History(), State.COMPLETE, "")
+        about = read_campaign(GOLDEN / "simulated").about
+        campaign = CampaignDirectory(Path("campaign"), about, History(), State.COMPLETE, "")
         monkeypatch.setattr(everybody, "read_campaign", lambda _: campaign)
         monkeypatch.setattr(CampaignDirectory, "conclude", lambda _: found)
 

@@ -87,7 +87,7 @@ def test_exported_files_come_with_the_line_that_uses_them(directory):
     (path / "export" / "openmpi-mca-params.conf").write_text("")
     inputs = report_input(read_campaign(path))
     assert inputs.exports == [str(path / "export" / "openmpi-mca-params.conf")]
-    assert f"{path / 'export' / 'coll_tuned_rules.conf'} … your_program" in inputs.use
+    assert f"{path / 'export' / 'coll_tuned_rules.conf'} ./your_program" in inputs.use
     assert not inputs.idle
 
 

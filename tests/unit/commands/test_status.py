@@ -3,7 +3,10 @@
 import json
 import os
 import re
+import shlex
 import shutil
+import sys
+from pathlib import Path
 from threading import Timer
 
 import pytest
@@ -79,8 +82,29 @@ def test_what_is_under_way_is_named_while_it_runs(said, begun):
 def test_verbs_give_one_number_for_one_speed_up(said, tmp_path):
     shutil.copytree(GOLDEN / "simulated", tmp_path / "campaign")
     (row,) = answer(said("compare", "campaign", "--json")[1])["campaigns"]
-    assert row["gain"].startswith(f"{row['speedup']:.2f}× (")
+    assert row["gain"] == f"{row['speedup']:.2f}×"  # four fresh launches give no interval
     assert f", {row['speedup']:.2f}× the default [{row['verified']}]" in said("status", "campaign")[1]
+
+
+def test_a_campaign_without_a_verdict_says_in_four_lines_what_to_do(said, tmp_path):
+    shutil.copytree(GOLDEN / "local", tmp_path / "campaign")
+    words = said("status", "campaign")[1]
+    labels = ("use now", "promising", "why", "go on with")
+    places = [words.index(f"\n  {label:<10} ") for label in labels]
+    assert places == sorted(places)
+    assert "use now    the stack's own defaults\n" in words
+    assert re.search(r"promising  .*: 1\.34× on 4 fresh launches; 8 B of allreduce keeps it open", words)
+    assert words.splitlines()[-1] == f"    {shlex.join([sys.executable, '-m', 'autotune', 'campaign'])}"
+    ending = json.loads(said("status", "campaign", "--json")[1])["ending"]
+    assert ending["command"] in words and ending["seconds"] > 0
+    assert said("export", "campaign", "--format", "summary", "--out", "files")[0] == 0
+    summary = (tmp_path / "files/summary.md").read_text()
+    assert f"Promising: {ending['promising']}" in summary and f"    {ending['command']}" in summary
+
+
+def test_a_campaign_that_runs_offers_no_command_to_go_on(said, begun):
+    with Journal(begun):
+        assert "go on with" not in said("status", "campaign")[1]
 
 
 def test_a_job_that_ended_before_the_campaign_began_is_said_to_have(said, tmp_path):
@@ -168,12 +192,26 @@ def test_a_long_campaign_that_runs_is_counted_on_from_what_was_concluded(said, b
         whole = answer(said("status", "campaign", "--json")[1])
         assert grown.pop("concluded_after") == before["launches"] == whole["launches"] - 3
         assert grown.pop("left_s") == pytest.approx(whole.pop("left_s"), abs=0.2)
-        judged = ("verified", "verdict", "recommendation", "speedup", "choices")
+        judged = ("verified", "verdict", "recommendation", "speedup", "choices", "ending")
         assert {k: v for k, v in grown.items() if k not in judged} == {
             k: v for k, v in whole.items() if k not in judged
         }
         assert f"found      after {before['launches']} launches; those since" in words
         assert f"now        launch {added[3][0]['number']}, for " in words
+
+
+def test_what_was_kept_names_the_path_of_the_caller_and_the_python_that_runs(said, begun, monkeypatch):
+    monkeypatch.setattr("autotune.commands.status.LONG", 2)
+    told = said("status", "campaign")[1]
+    command = shlex.join([sys.executable, "-m", "autotune"])
+    assert f"    {command} campaign\n" in told == stored_status(Path("campaign")).text
+    monkeypatch.setattr(sys, "executable", "/opt/python3")
+    elsewhere = stored_status(begun)
+    assert f"    /opt/python3 -m autotune {begun}\n" in elsewhere.text
+    state = json.loads(elsewhere.json)
+    assert state["directory"] == str(begun)
+    assert state["ending"]["command"] == f"/opt/python3 -m autotune {begun}"
+    assert elsewhere.text == told.replace(f"{command} campaign", f"/opt/python3 -m autotune {begun}")
 
 
 @pytest.mark.parametrize("damage", ["altered", "another"])

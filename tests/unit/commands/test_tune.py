@@ -41,11 +41,12 @@ def test_files_that_are_refuted_end_with_a_finding_and_are_not_offered(tmp_path,
     assert f"do not do what they say: {directory.relative_to(tmp_path)}" in capsys.readouterr().out
 
 
-def test_files_of_a_simulated_campaign_are_offered_with_their_placement(tmp_path, monkeypatch, capsys):
+def test_files_of_a_simulated_campaign_are_offered_for_trying(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run_task(tune, [*WORDS, *SMALL]) == ExitCode.WELL
     said = capsys.readouterr().out
-    assert "use them with\n  mpirun " in said
+    assert "they hold a setting that is not verified; to try it\n  mpirun " in said
+    assert "with your program in place of ./your_program" in said
     assert report_input(read_campaign(tmp_path / "campaigns/allreduce_8node")).use in said
 
 

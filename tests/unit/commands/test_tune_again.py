@@ -1,5 +1,10 @@
 """A campaign and its directory: what gets into it, and the same command when it is there already."""
 
+import json
+import re
+import shlex
+import sys
+
 import pytest
 
 from autotune.cli import main
@@ -78,6 +83,109 @@ def test_what_is_asked_of_a_complete_campaign_is_done(tune, tmp_path):
     assert code == 0, said
     assert launches(tmp_path) > made
     assert "UNVERIFIED" not in exported(tmp_path)["recommendation.json"]
+
+
+def test_a_campaign_that_has_used_its_budget_names_the_command_that_goes_on_and_that_does(tune, tmp_path):
+    short = ("verify.launches=4", "budget.total_launches=16")
+    code, said = tune(*short)
+    assert code == 0, said
+    command = shlex.join([sys.executable, "-m", "autotune", "here"])
+    assert re.search(rf"Go on with about .* more:\n  {re.escape(command)}\n", said)
+    assert "Use now    the stack's own defaults" in said
+    made = launches(tmp_path)
+
+    code, said = tune(*short)
+    assert code == 0 and launches(tmp_path) == made
+    assert said.startswith("here has used its budget, and has no verdict; this goes on, for about ")
+    assert said.splitlines()[1] == f"  {command}"
+
+    assert main(["here", "--quiet"]) == 0
+    assert launches(tmp_path) > made
+    changed = [event for event in read_events(tmp_path / "here") if event["event"] == "changed"]
+    assert [event["scenario"].keys() for event in changed] == [{"budget"}]
+    assert changed[0]["scenario"]["budget"]["total_launches"] > 16
+
+    made = launches(tmp_path)
+    assert tune(*short)[0] == 0  # that budget is used up all the more
+    assert launches(tmp_path) == made
+    assert sum(event["event"] == "changed" for event in read_events(tmp_path / "here")) == 1
+
+
+def test_a_search_that_is_over_and_found_nothing_names_no_command(tune, tmp_path, capsys):
+    (tmp_path / "small.yaml").write_text(
+        "stack: openmpi\nparameters:\n  UCX_TLS: {values: [all, 'self,sm,tcp']}\n"
+    )
+    code, said = tune("space=small.yaml", "budget.launches=10", "verify.launches=4")
+    assert code == 0, said
+    assert "Use now    the stack's own defaults\nWhy        the search found nothing that is faster\n" in said
+    assert "Go on with" not in said
+    made = launches(tmp_path)
+    assert main(["here"]) == 0
+    assert "here is complete" in (again := capsys.readouterr().out)
+    assert "goes on" not in again
+    assert launches(tmp_path) == made
+
+
+def test_going_on_with_a_campaign_that_was_killed_changes_nothing_in_it(tune, tmp_path):
+    assert tune("verify.launches=4")[0] == 0
+    path = tmp_path / "here/journal.jsonl"
+    whole = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(whole[:9]))
+    assert main(["tune", "here", "--quiet"]) == 0
+
+    def made(lines):
+        events = [json.loads(line) for line in lines]
+        return [e.get("number", e.get("trial")) for e in events if e["event"] in ("trial", "observation")]
+
+    assert made(path.read_bytes().splitlines()) == made(whole)
+    assert not [e for e in read_events(tmp_path / "here") if e["event"] == "changed"]
+
+
+def test_a_campaign_that_is_not_verified_is_verified_by_going_on(tune, tmp_path):
+    assert tune("verify.enabled=false", "verify.launches=8")[0] == 0
+    made = launches(tmp_path)
+    assert main(["here", "--quiet"]) == 0
+    assert launches(tmp_path) > made
+    assert not any("UNVERIFIED" in text for text in exported(tmp_path).values())
+
+
+def test_the_plan_rests_on_the_launches_that_the_directory_holds(tune, capsys):
+    def planned():
+        assert main(["plan", *CAMPAIGN]) == 0
+        return capsys.readouterr().out
+
+    assert "as on recorded machines, differ by 3.0 %" in planned()
+    assert tune()[0] == 0
+    assert "launches of one setting" in (told := planned())
+    assert "recorded machines" not in told
+
+
+@pytest.mark.parametrize("word", ["sizes=[8]", "budget.launchs=9", "budget", "seed=2"])
+def test_what_cannot_change_in_a_campaign_that_was_begun_is_refused(tune, tmp_path, capsys, word):
+    assert tune("verify.enabled=false")[0] == 0
+    made = launches(tmp_path)
+    assert main(["here", word]) == ExitCode.MISTAKE
+    assert f"{word}: cannot be changed in a campaign that was begun" in capsys.readouterr().err
+    assert launches(tmp_path) == made
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("./nowhere",), ("campaigns/nowhere",), ("empty",), ("tune", "nowhere"), ("tune", "empty", "--yes")],
+)
+def test_a_directory_without_a_campaign_gets_one_clear_message(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert main([*words]) == ExitCode.MISTAKE
+    name = words[len(words) > 1].removeprefix("./")
+    said = f"autotune: {name} holds no campaign\n  expected a directory with a journal.jsonl\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_word_that_is_like_no_verb_is_no_campaign_either(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["xyzzy"]) == ExitCode.MISTAKE
+    assert capsys.readouterr().err.startswith("autotune: there is no verb and no campaign 'xyzzy'\n")
 
 
 def test_a_fresh_start_beside_a_running_campaign_is_refused(tune, tmp_path):

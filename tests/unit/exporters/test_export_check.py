@@ -86,8 +86,8 @@ def test_files_that_work_are_proved_and_the_outcome_lies_beside_them(tmp_path, f
     assert (found.variables, found.rows, found.rows_reached, found.strays) == (4, 2, 2, 0)
     assert found.holds
     assert str(found) == (
-        "proved on fresh launches: 4 parameters seen by every rank, "
-        "2 of 2 measured sizes with a rule reach it"
+        "files in effect on fresh launches: every rank sees their 4 parameters, "
+        "2 of 2 measured sizes with a rule reach it; this says nothing of speed"
     )
     assert json.loads((tmp_path / PROOF_FILE).read_text())["holds"] is True
     assert not refuted(tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotune.exporters import exporter
-from autotune.exporters.files import export_files, how_to_use, unused
+from autotune.exporters.files import export_files, how_to_use, notes_on, unused
 from autotune.exporters.launch_line import PROGRAM
 from autotune.exporters.mpich import MpichSelection
 from autotune.history.trial import Rule
@@ -36,7 +36,7 @@ LINES = {
     "ucx_conf": f"UCX_CONFIG_DIR=/site/tuning {PLACED} {MCA} {DYNAMIC} -x UCX_CONFIG_DIR",
     "env_sh": f". /site/tuning/autotune-env.sh; {PLACED} {NAMES}",
     "env_csh": f"source /site/tuning/autotune-env.csh; {PLACED} {NAMES}",
-    "slurm": "sbatch … /site/tuning/autotune.slurm your_program",
+    "slurm": "sbatch /site/tuning/autotune.slurm ./your_program",
     "lmod": MODULE,
     "modulefile": MODULE,
     "mpich_cvars": ". /site/tuning/mpich-env.sh; mpiexec",
@@ -73,6 +73,20 @@ def test_a_file_says_its_own_line(name):
     ).replace('\\"', '"')
 
 
+def test_a_line_starts_the_measured_mpi_and_its_notes_stand_outside():
+    source = replace(OPENMPI.provenance, mpirun="/opt/my mpi/bin/mpirun", boot=(("NPS", "1"),))
+    measured = replace(OPENMPI, provenance=source)
+    line = how_to_use(measured, ("openmpi_mca",), SITE)
+    words = shlex.split(line)
+    assert (words[0], words[-1]) == ("/opt/my mpi/bin/mpirun", PROGRAM)
+    assert not any(part in line for part in ("\n", "…", "NPS"))
+    assert ["NPS=1" in note for note in notes_on(measured, line)] == [False, True]
+    assert notes_on(measured, "") == ()
+    intel = SUBJECTS["intel"]
+    intel = replace(intel, provenance=replace(intel.provenance, mpirun="/opt/mpi/bin/mpirun"))
+    assert "; /opt/mpi/bin/mpiexec -n 16 " in made("intel").use(intel, SITE)
+
+
 def test_names_with_spaces_stay_one_word():
     line = exporter("openmpi_mca").use(OPENMPI, Path("/my site"))
     assert "/my site/coll_tuned_rules.conf" in shlex.split(line)
@@ -90,13 +104,15 @@ def test_a_comma_in_the_directory_parts_the_list_of_tune_alone():
 def test_variables_that_no_file_holds_stand_on_the_line():
     source = Provenance("c", env=(("OMP_PLACES", "cores"), ("UCX_TLS", "rc")))
     line = exporter("openmpi_mca").use(Recommendation(Point(), (), provenance=source), SITE)
-    assert line == "mpirun -x OMP_PLACES=cores -x UCX_TLS=rc … your_program"
+    assert line == "mpirun -x OMP_PLACES=cores -x UCX_TLS=rc ./your_program"
 
 
 def test_firmware_is_named_beside_the_line():
     source = Provenance("c", boot=(("NPS", "2"),))
-    said = how_to_use(Recommendation(Point(), (), provenance=source), ("openmpi_mca",), SITE)
-    assert said.splitlines()[1:] == ["  on nodes with NPS=2, which is firmware: no file sets it"]
+    found = Recommendation(Point(), (), provenance=source)
+    line = how_to_use(found, ("openmpi_mca",), SITE)
+    assert len(line.splitlines()) == 1
+    assert notes_on(found, line)[1:] == ("on nodes with NPS=2, which is firmware: no file sets it",)
 
 
 @pytest.mark.parametrize("choice", [Point(), Point.of({"algorithm": "default"})])

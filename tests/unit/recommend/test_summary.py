@@ -27,26 +27,37 @@ def values(scores):
     return None if scores is None else tuple(round(score.value, 6) for score in scores)
 
 
-def test_the_best_so_far_is_per_objective_and_of_searched_settings_only():
+def test_the_best_so_far_is_one_setting_and_never_worse_than_the_defaults():
     found = steps(
         (LATENCY, BANDWIDTH),
         SPACE,
         [
             launch(1, "", 2.0, 10.24, Subject.UNTOUCHED),
-            launch(2, "all", 4.0, 5.12),
-            launch(3, "sysv", 3.0, 20.48),
+            launch(2, "all", 4.0, 10.24),
+            launch(3, "sysv", 3.0, 5.12),
             launch(4, "tcp", None, None, status=Status.CRASHED),
+            launch(5, "", 3.0, 10.24, Subject.UNTOUCHED),
+            launch(6, "all", 1.0, 5.12),
         ],
     )
-    assert [values(step.baseline) for step in found] == [(2.0, 0.1)] * 4
-    assert [values(step.scores) for step in found] == [(2.0, 0.1), (4.0, 0.2), (3.0, 0.05), None]
-    assert [values(step.best) for step in found] == [None, (4.0, 0.2), (3.0, 0.2), (3.0, 0.2)]
+    assert [values(step.baseline) for step in found] == [(2.0, 0.1)] * 4 + [(2.449490, 0.1)] * 2
+    scored = [(2.0, 0.1), (4.0, 0.1), (3.0, 0.2), None, (3.0, 0.1), (1.0, 0.2)]
+    assert [values(step.scores) for step in found] == scored
+    third = (3.0, 0.2)  # 0.67 times the defaults' latency, twice their bandwidth
+    assert [values(step.best) for step in found][:5] == [(2.0, 0.1), (2.0, 0.1), third, third, third]
+    assert [step.leads for step in found] == [False, False, True, False, False, True]
 
 
 def test_the_best_pools_the_launches_of_a_setting_and_a_step_shows_its_own():
     found = steps((LATENCY,), SPACE, [launch(1, "all", 2.0, 9.0), launch(2, "all", 0.5, 9.0)])
     assert [values(step.scores) for step in found] == [(2.0,), (0.5,)]
     assert [values(step.best) for step in found] == [(2.0,), (1.0,)]
+
+
+def test_a_best_setting_that_was_only_lucky_falls_behind_when_it_is_launched_again():
+    launches = [launch(1, "", 2.0, 9.0, Subject.UNTOUCHED), launch(2, "all", 1.0, 9.0)]
+    found = steps((LATENCY,), SPACE, [*launches, launch(3, "all", 16.0, 9.0)])
+    assert [values(step.best) for step in found] == [(2.0,), (1.0,), (2.0,)]
 
 
 def test_an_incomplete_curve_has_no_scores():

@@ -133,7 +133,7 @@ def test_what_is_really_better_is_confirmed():
     assert verdict.recommendation.speedup == pytest.approx((1 / 0.7 / 0.7 / 0.42) ** (1 / 3), rel=0.02)
     assert verdict.text.startswith("verified: 1.70× (1.69 … 1.70)")
     assert verdict.text.endswith(
-        "on 32 fresh launches; no size more than 1 % slower (95 %), a slowdown in less than 17 % of launches"
+        "on 32 fresh launches; no size more than 1 % slower (95 %); a slowdown in less than 17 % of launches"
         " would not show on 16 of them, a failure in less than 10 % not on 29"
         " (13 that time nothing took 0 s)"
     )
@@ -248,7 +248,7 @@ def test_launches_go_on_while_they_may_tell_what_is_open(spread):
     assert verdict.recommendation.point == point("self,posix")
     assert not verdict.rounds[-1].open
     assert 0.0 < verdict.hidden <= 0.1
-    assert f"no size more than {math.ceil(100 * verdict.hidden)} % slower (95 %), a" in verdict.text
+    assert f"no size more than {math.ceil(100 * verdict.hidden)} % slower (95 %); a" in verdict.text
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def inputs(ran):
         screening=ran.screening,
         findings=[("UCX", "1.20.1: self, sysv, tcp")],
         exports=["export/openmpi-mca-params.conf"],
-        use="mpirun --mca pml ucx … your_program",
+        use="mpirun --mca pml ucx ./your_program",
     )
 
 
@@ -196,7 +196,7 @@ def test_all_sections_have_their_numbers_in_words(document):
         "in the search, not verified",
         "5 of 5",
         "2 failed, 2 min 18 s in launches",
-        "Not verified: the recommended setting was picked from 12",
+        "Not verified: the leading setting was picked from 12",
         "What you gain: default against tuned",
         "MPI_Allreduce on 2 ranks",
         "Pareto front",
@@ -313,7 +313,7 @@ def test_the_verification_shows_promise_and_fresh_launches_side_by_side(inputs):
     drawn = document.figures[names.index(["one launch", "in the search", "fresh launches"])]
     assert len(drawn["data"][0]["x"]) == 12 * len(slots)
     assert drawn["data"][2]["y"][0] == pytest.approx(0.9, rel=1e-3)
-    assert any(text.endswith("on 4 fresh launches") for text in document.texts)
+    assert any(text.endswith("on 4 fresh launches, not verified") for text in document.texts)
 
 
 def test_a_verification_that_found_nothing_is_said_plainly(inputs):
@@ -328,6 +328,24 @@ def test_a_verification_that_found_nothing_is_said_plainly(inputs):
     assert "latency in the search" not in text
     assert f"This was {stay.verified}." in text
     assert "Default against tuned" not in text
+
+
+def test_what_is_not_verified_is_only_offered_for_trying(inputs):
+    lines = (
+        ("Use now", "the stack's own defaults", ""),
+        ("Promising", "UCX_TLS=self,sysv: 1.08× (1.02 … 1.15) on 12 fresh launches", ""),
+        ("Go on with", "about 8 minutes more:", "python3 -m autotune c"),
+    )
+    html = page(replace(inputs, ending=lines, use="mpirun x", use_notes=["a note"]))
+    do, trying = html.index('id="do"'), html.index('id="try"')
+    told = html[do:trying]
+    places = [told.index(f"<dt>{label}</dt>") for label, *_ in lines]
+    assert places == sorted(places)
+    assert '<pre id="go-on">python3 -m autotune c</pre>' in told
+    assert "mpirun x" not in told and "Change " not in told
+    assert '<pre id="use">mpirun x</pre>' in html[trying:] and "a note" in html[trying:]
+    assert 'class="gain faster"' not in html
+    assert "autotune install" not in html
 
 
 def test_the_page_answers_what_a_reader_asks_in_that_order(inputs):
@@ -383,18 +401,16 @@ def test_a_unit_is_read_and_not_guessed(values, description, unit):
 def test_other_calls_have_their_own_table_with_price_and_decision(inputs):
     slow = OtherCall("pingpong", 8192, 1e-6, 1.7e-6, 0.6, 0.57, 0.63, 0.02, 0.58, OtherDecision.SLOWER)
     even = OtherCall("barrier", 0, 2e-6, 2e-6, 1, 0.9, 1.1, 0.03, 0.95, OtherDecision.NOT_SLOWER, tight=True)
-    asked = replace(inputs, exports=["c/export/ucx.conf"], use="mpirun …")
-    document = Document(
-        page(replace(asked, recommendation=replace(inputs.recommendation, others=(even, slow))))
-    )
+    source = Provenance(checked=Checked.HOLDS, verified="verified: x")
+    holds = replace(inputs.recommendation, provenance=source)
+    asked = replace(inputs, exports=["c/export/ucx.conf"], use="mpirun …", recommendation=holds)
+    document = Document(page(replace(asked, recommendation=replace(holds, others=(even, slow)))))
     assert ["pingpong", "8 KiB", "1.00", "1.70", "0.60× (0.57 … 0.63)", "slower"] in document.rows
     assert ["barrier, tight", "—", "2.00", "2.00", "1.00× (0.90 … 1.10)", "not slower"] in document.rows
     text = " ".join(document.texts)
     assert "For programs that mostly call allreduce: it makes other calls slower, 0.60×" in text
-    assert "autotune install c --choice recommended" in text
-    other = replace(
-        asked, recommendation=replace(inputs.recommendation, others=(slow,)), harmless="best of all"
-    )
+    assert "-m autotune install c --choice recommended" in text
+    other = replace(asked, recommendation=replace(holds, others=(slow,)), harmless="best of all")
     beside = " ".join(Document(page(other)).texts)
     assert "For everybody's jobs this command installs the best of all:" in beside
     assert "--choice" not in beside

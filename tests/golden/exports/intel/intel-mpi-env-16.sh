@@ -5,6 +5,6 @@
 # for communicators of 16 ranks; Intel MPI obeys it in those of any size
 # its rules hold for messages of all sizes, also beyond those measured: it has no word for an end
 #
-# use: . /site/tuning/intel-mpi-env-16.sh; mpiexec … your_program
+# use: . /site/tuning/intel-mpi-env-16.sh; mpiexec ./your_program
 export UCX_TLS=rc,self
 export I_MPI_ADJUST_BCAST=3:0-2147483647

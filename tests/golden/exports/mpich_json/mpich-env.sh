@@ -3,6 +3,6 @@
 # UNVERIFIED
 # rules know ranks, not nodes: measured on 4 nodes, they hold on all
 #
-# use: . /site/tuning/mpich-env.sh; mpiexec … your_program
+# use: . /site/tuning/mpich-env.sh; mpiexec ./your_program
 export UCX_TLS=rc,self
 export MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE=/site/tuning/mpich-selection.json

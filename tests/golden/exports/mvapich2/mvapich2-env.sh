@@ -5,6 +5,6 @@
 # FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents
 # its rules hold for messages of all sizes, also beyond those measured: it has no word for an end
 #
-# use: . /site/tuning/mvapich2-env.sh; mpiexec … your_program
+# use: . /site/tuning/mvapich2-env.sh; mpiexec ./your_program
 export UCX_TLS=rc,self
 export MV2_INTER_ALLREDUCE_TUNING=4

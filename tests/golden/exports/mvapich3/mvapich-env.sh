@@ -5,7 +5,7 @@
 # FORMAT CHECKED, NEVER RUN HERE: written after the library's sources and documents
 # its rules hold for messages of all sizes, also beyond those measured: it has no word for an end
 #
-# use: . /site/tuning/mvapich-env.sh; mpiexec … your_program
+# use: . /site/tuning/mvapich-env.sh; mpiexec ./your_program
 export UCX_TLS=rc,self
 export MVP_ALLREDUCE_INTRA_ALGORITHM=ring
 export MVP_BARRIER_INTRA_ALGORITHM=k_dissemination
