@@ -1,15 +1,20 @@
 """``verify --app``: a launcher of another MPI than the campaign's, and what files cost beside MPI."""
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from autotune.application.verbs import verify
 from autotune.application.verbs.verify import _check_same_mpi, _payback, _text, memory_share, page_fault_s
 from autotune.application.verification import ApplicationDecision, ApplicationVerdict, judged
+from autotune.cli import main
 from autotune.errors import UserError
 from autotune.stacks.installation import Installation
 from autotune.verification.sequential import SequentialDesign
+from tests.golden.test_campaigns import GOLDEN
+from tests.schemas import answer
 
 
 @pytest.mark.parametrize(
@@ -31,6 +36,20 @@ def test_files_of_another_mpi_are_not_put_into_force(stack, measured, fits):
     with pytest.raises(UserError, match=r"openmpi 4\.1\.4, the campaign was measured on") as refused:
         _check_same_mpi(campaign, here)
     assert measured in refused.value.message
+
+
+def test_the_answer_for_programs_has_the_time_of_each_run(tmp_path, monkeypatch, capsys):
+    (campaign := tmp_path / "local").mkdir(mode=0o700)
+    shutil.copy(GOLDEN / "local" / "journal.jsonl", campaign)
+    monkeypatch.setattr(verify, "installation_of", lambda _: SimpleNamespace(flavour="openmpi"))
+    monkeypatch.setattr(verify, "_check_same_mpi", lambda *_: None)
+
+    def ran(words, installation, env, *_):
+        return SimpleNamespace(exit_code=0, seconds=2 if env else 3, page_faults=0)
+
+    monkeypatch.setattr(verify, "run", ran)
+    assert main(["verify", str(campaign), "--app", "--launches", "4", "--json", "--", "mpirun", "a"]) == 0
+    assert answer(capsys.readouterr().out)["runs"] == {"default": [3, 3], "files": [2, 2]}
 
 
 @pytest.mark.parametrize(
