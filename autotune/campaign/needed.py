@@ -125,7 +125,7 @@ def _to_show(design: SequentialDesign, gain: float, difference_sd: float) -> flo
     ``difference_sd`` is the standard deviation of the difference between a launch of the setting and one of
     the defaults, in ln of the time.
     """
-    counts = np.arange(design.setting_launches, design.most + 1)
+    counts = np.arange(design.setting_launches, design.most + 1, dtype=np.float64)
     shown = counts[critical(counts, design.gain_alpha) * difference_sd / np.sqrt(counts) <= gain]
     return float(shown[0]) if len(shown) else math.inf
 

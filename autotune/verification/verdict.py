@@ -227,10 +227,10 @@ class Verdict:
         if best.failures.doubtful:
             return f"{subject} {best.failures.objection}"
         if best.lost:
-            worst = min((c for c in best.counting if c.slot in best.lost), key=lambda c: c.gain)
-            condition = _accepted_with("max_loss", worst)
-            return f"{subject} was {ratio_of(worst.gain):.2f}× at {place_text(worst.slot)}" + (
-                f"{self._loop(best, worst)}{f' ({condition})' if condition else ''}"
+            slowest = min((c for c in best.counting if c.slot in best.lost), key=lambda c: c.gain)
+            condition = _accepted_with("max_loss", slowest)
+            return f"{subject} was {ratio_of(slowest.gain):.2f}× at {place_text(slowest.slot)}" + (
+                f"{self._loop(best, slowest)}{f' ({condition})' if condition else ''}"
             )
         if (worst := best.undecided) is None:
             n_launches = best.failures.n_deployed
