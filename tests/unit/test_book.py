@@ -16,7 +16,8 @@ from tests.program import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted([*(DOCS / "howto").glob("*.md"), DOCS / "index.md", DOCS / "tutorial.md"])
+TRIED = ("index.md", "tutorial.md", "clusters.md", "applications.md")
+PAGES = sorted([*(DOCS / "howto").glob("*.md"), *(DOCS / name for name in TRIED)])
 _BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
