@@ -25,6 +25,8 @@ def ground(folder: Path) -> dict[str, str]:
     """A checkout that an example may change, and an environment in which its programs are this project's."""
     for name in ("autotune", "launchers", "plugins", "conf", "search_spaces"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "activate").touch()  # that this environment is in PATH is its work
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "COV_"))}
     path = f"{Path(sys.executable).parent}:{kept['PATH']}"
     return kept | {
