@@ -16,7 +16,8 @@ from tests.program import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted([*(DOCS / "howto").glob("*.md"), DOCS / "index.md", DOCS / "tutorial.md"])
+TRIED = ("index.md", "tutorial.md", "clusters.md", "applications.md")
+PAGES = sorted([*(DOCS / "howto").glob("*.md"), *(DOCS / name for name in TRIED)])
 _BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -24,6 +25,8 @@ def ground(folder: Path) -> dict[str, str]:
     """A checkout that an example may change, and an environment in which its programs are this project's."""
     for name in ("autotune", "launchers", "plugins", "conf", "search_spaces"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "activate").touch()  # that this environment is in PATH is its work
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "COV_"))}
     path = f"{Path(sys.executable).parent}:{kept['PATH']}"
     return kept | {

