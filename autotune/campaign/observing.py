@@ -30,6 +30,7 @@ from autotune.history.trial import (
     TIMED,
     UNINTERRUPTED_MEAN,
     UNINTERRUPTED_S,
+    UNINTERRUPTED_SEM,
     Cell,
     Estimate,
     Observation,
@@ -348,16 +349,19 @@ def _estimate(cell: CellSamples, estimator: str, with_mean: bool) -> Estimate:
 def _means(cell: CellSamples) -> dict[str, float]:
     """Return figures about the calls of a cell that other work interrupted.
 
-    The figures are the mean of all calls, the mean of the uninterrupted calls, the number of interrupted
-    calls, and the seconds for which the cell was measured without the interruptions.
+    The figures are the mean of all calls, the mean of the uninterrupted calls with its standard error, the
+    number of interrupted calls, and the seconds for which the cell was measured without the interruptions.
     """
     times_s = cell.valid_s
     interrupted_calls = interrupted(times_s)
     quiet = times_s[~interrupted_calls]
-    lost_s = float(times_s[interrupted_calls].sum()) - int(interrupted_calls.sum()) * float(quiet.mean())
+    mean = estimate(quiet, Estimator.MEAN)
+    lost_s = float(times_s[interrupted_calls].sum()) - int(interrupted_calls.sum()) * mean.value_s
     measured_s = cell.extra.get(TIMED_S, float(times_s.sum())) - lost_s
-    means = {PLAIN_MEAN: float(times_s.mean()), UNINTERRUPTED_MEAN: float(quiet.mean())}
-    return means | {
+    error = {} if math.isnan(mean.sem_s) else {UNINTERRUPTED_SEM: mean.sem_s}
+    return error | {
+        PLAIN_MEAN: float(times_s.mean()),
+        UNINTERRUPTED_MEAN: mean.value_s,
         INTERRUPTIONS: float(interrupted_calls.sum()),
         UNINTERRUPTED_S: max(measured_s, float(quiet.sum())),
     }

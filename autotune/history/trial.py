@@ -17,9 +17,10 @@ _SHORTEST_S, _LONGEST_S = 1e-9, 1e7
 """Smallest and largest time in seconds that a call can take: a clock's step, and some months."""
 _LEAST, _MOST = 1e-100, 1e100  # Bounds of a program's response, within which ratios and products are finite.
 PLAIN_MEAN = "plain_mean_s"  # Key of ``Estimate.extra``: the plain mean of the calls.
-UNINTERRUPTED_MEAN, INTERRUPTIONS = "uninterrupted_mean_s", "interruptions"
-"""Keys of ``Estimate.extra``: the mean of the calls that no other work interrupted, and how many calls were
-interrupted."""
+UNINTERRUPTED_MEAN, UNINTERRUPTED_SEM = "uninterrupted_mean_s", "uninterrupted_sem_s"
+"""Keys of ``Estimate.extra``: the mean of the calls that no other work interrupted, and its standard error
+within the launch."""
+INTERRUPTIONS = "interruptions"  # Key of ``Estimate.extra``: the number of interrupted calls.
 UNINTERRUPTED_S = "uninterrupted_s"
 """Key of ``Estimate.extra``: seconds for which the cell was measured, without the interruptions, but with the
 calls that synchronise the ranks."""

@@ -7,7 +7,19 @@ import pytest
 
 from autotune.campaign.lengths import with_length
 from autotune.history.events import trial_event, trial_of
-from autotune.history.trial import TIMED, Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
+from autotune.history.trial import (
+    TIMED,
+    UNINTERRUPTED_MEAN,
+    UNINTERRUPTED_SEM,
+    Cell,
+    Estimate,
+    History,
+    Observation,
+    Phase,
+    Status,
+    Subject,
+    Trial,
+)
 from autotune.space import Point
 from tests.campaigns import Memory
 from tests.unit.campaign.test_heats import Moments, campaign, run
@@ -59,6 +71,37 @@ def test_what_the_user_allows_is_the_most_and_a_discovery_the_least():
     assert least == campaign().campaign.scenario.discover.probe_s
 
 
+def verified(n_heats, gains, between, within, seed=1):
+    """Heats of a verification: ln of the gain of each size, and the deviations of its means."""
+    rng, made = np.random.default_rng(seed), []
+    for heat in range(n_heats):
+        for job, subject in enumerate((Subject.UNTOUCHED, Subject.DEPLOYED)):
+            trial = Trial(2 * heat + job + 1, Phase.VERIFY, Point(), subject, heat=2 * heat + 1)
+            estimates = []
+            for size, gain, apart, error in zip(SIZES, gains, between, within, strict=True):
+                mean_s = 1e-6 * size * np.exp(-gain * job + rng.normal(0, apart) + rng.normal(0, error))
+                extra = {UNINTERRUPTED_MEAN: mean_s, UNINTERRUPTED_SEM: error * mean_s}
+                cell = Cell("allreduce", 2, size)
+                estimates.append(Estimate(cell, mean_s, 1e-3 * mean_s, 50, extra=extra))
+            made.append(
+                Observation(
+                    trial, Status.OK, tuple(estimates), "", FIXED_S + MEASURED_S, extra={TIMED: MEASURED_S}
+                )
+            )
+    return History(tuple(made))
+
+
+@pytest.mark.parametrize(("decisive", "wanted_s"), [(0, 0.5), (1, 2.0)])
+def test_a_verification_measures_for_the_cell_that_needs_the_most_launches(decisive, wanted_s):
+    """t* is √(2 s · 0.5 s) · error / deviation; the other cell gains so much that a few launches suffice."""
+    gains, between, within = [0.6, 0.6, 0.6], [0.04, 0.02, 0.001], [0.02, 0.04, 0.001]
+    gains[decisive] = 0.0
+    (found,) = lengths(verified(400, gains, between, within), Phase.VERIFY, budget_s=60.0)
+    assert found == pytest.approx(wanted_s, rel=0.15)
+    (search,) = lengths(verified(400, gains, between, within), Phase.SEARCH, budget_s=60.0)
+    assert search < 0.1 * found or search == campaign().campaign.scenario.discover.probe_s
+
+
 @pytest.mark.parametrize(
     ("known", "asked"),
     [
@@ -82,10 +125,13 @@ def test_the_default_measures_as_long_as_the_levels_of_a_discovery_beside_it(kno
 
 
 class Telling(Moments):
-    """Launches that tell how long their calls were timed."""
+    """Launches that tell how long their calls were timed, and how precise their means are."""
 
     def _at(self, moment, trial):
-        return replace(super()._at(moment, trial), extra={TIMED: trial.measured_s or MEASURED_S})
+        seen = super()._at(moment, trial)
+        figures = [{UNINTERRUPTED_MEAN: e.median_s, UNINTERRUPTED_SEM: e.sem_s} for e in seen.estimates]
+        known = (replace(e, extra=extra) for e, extra in zip(seen.estimates, figures, strict=True))
+        return replace(seen, estimates=tuple(known), extra={TIMED: trial.measured_s or MEASURED_S})
 
 
 def test_a_campaign_learns_lengths_as_a_function_of_its_history():
