@@ -5,19 +5,20 @@ own defaults. The best length follows from ``measure.two_stage``. There a launch
 its time to that of the untouched launch of the same heat, in one cell (collective, communicator size, message
 size and per-call choice). A group has the launches of one setting in several heats, in one cell. All cells of
 a launch share its time. The search compares settings in all cells, so their variances are averaged. A
-verification excludes a loss of the plain mean in each cell, so the length is that of the cell which needs the
-most launches for that.
+verification excludes a loss of the mean in each slot (collective, communicator size, message size), so its
+launches are as long as the slot asks that needs the most of them.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from statistics import fmean, median
 
 from autotune.campaign.apart import why_apart
 from autotune.history.memory import latest
+from autotune.history.objectives import Slot, slot_of
 from autotune.history.trial import (
     TIMED,
     UNINTERRUPTED_SEM,
@@ -55,7 +56,7 @@ def with_length(trials: tuple[Trial, ...], history: History, scenario: Scenario)
 @latest
 def _best_s(history: History) -> float:
     """Return the best length of a launch in seconds, by all heats made so far; NaN after too few heats."""
-    fixed_s, cells = _ratios(history, attrgetter("median_s", "sem_s"))
+    fixed_s, cells = _ratios(history)
     repeated = [found for groups in cells if (found := components(groups)) is not None]
     independent = len(fixed_s) - 1  # cells of a launch deviate together, so count heats
     if not repeated or min(sum(cell.freedom for cell in repeated), independent) < FREEDOM:
@@ -67,52 +68,60 @@ def _best_s(history: History) -> float:
 def _best_of_means_s(history: History, margin: float) -> float:
     """Return the best length of a launch of the verification in seconds; NaN after too few of them.
 
-    The number of launches that a cell needs is proportional to V / d². V is the variance of the ratio of
-    means of a launch; d is the distance of ln of this ratio from the loss ``margin`` that is to be excluded,
-    but at least its standard error.
+    A group has the launches of one side in one heat, so that neither moments nor states of the machine count.
+    The number of launches that a slot needs is proportional to V / d². V is the variance of ln of a launch's
+    mean; d is the distance of ln of the mean ratio from the loss ``margin`` that is to be excluded, but at
+    least its standard error.
     """
-    fixed_s, cells = _ratios(history.of(Phase.VERIFY), _mean)
+    fixed_s: list[float] = []
+    groups: dict[Slot, list[list[Launched]]] = defaultdict(list)
+    ratios: dict[Slot, list[float]] = defaultdict(list)
+    for launches in _heats(history.of(Phase.VERIFY)):
+        fixed_s.append(_fixed_s(launches))
+        sides: dict[Subject, dict[Slot, list[Launched]]] = defaultdict(lambda: defaultdict(list))
+        for o in launches:
+            for e in o.usable:
+                mean_s, sem_s = e.uninterrupted_mean_s, e.extra.get(UNINTERRUPTED_SEM, math.nan)
+                launched = Launched(math.log(mean_s), sem_s / mean_s, o.extra[TIMED])
+                sides[o.trial.subject][slot_of(e.cell)].append(launched)
+        default, setting = (
+            {slot: fmean(launch.log_value for launch in side) for slot, side in sides[subject].items()}
+            for subject in (Subject.UNTOUCHED, Subject.DEPLOYED)
+        )
+        for slot in default.keys() & setting.keys():
+            groups[slot] += [sides[Subject.UNTOUCHED][slot], sides[Subject.DEPLOYED][slot]]
+            ratios[slot].append(setting[slot] - default[slot])
     needed = []
-    for groups in cells:
-        variances = components(groups)
+    for slot, logs in ratios.items():
+        variances = components(groups[slot])
         if variances is None or variances.freedom < FREEDOM:
             continue
-        known = [launch for group in groups for launch in group if math.isfinite(launch.error)]
-        variance = variances.between + variances.within_s / median(launch.measured_s for launch in known)
-        distance = fmean(launch.log_value for launch in known) + math.log1p(-margin)
-        needed.append((variance / max(distance**2, variance / len(known)), variances))
+        measured_s = median(launch.measured_s for side in groups[slot] for launch in side)
+        variance = variances.between + variances.within_s / measured_s
+        distance = fmean(logs) + math.log1p(-margin)
+        needed.append((variance / max(distance**2, variance / len(logs)), variances))
     if not needed:
         return math.nan
     return best_length_s(median(fixed_s), max(needed, key=itemgetter(0))[1])
 
 
-def _mean(estimate: Estimate) -> tuple[float, float]:
-    """Return the mean of the calls that no other work interrupted, and its standard error, in seconds."""
-    return estimate.uninterrupted_mean_s, estimate.extra.get(UNINTERRUPTED_SEM, math.nan)
-
-
-def _ratios(
-    history: History, located: Callable[[Estimate], tuple[float, float]]
-) -> tuple[list[float], list[list[list[Launched]]]]:
-    """Return the fixed time of each heat's launches, and for each cell the ratios of each setting's launches.
-
-    ``located`` returns a time in seconds and its standard error.
-    """
+def _ratios(history: History) -> tuple[list[float], list[list[list[Launched]]]]:
+    """Return the fixed time of each heat, and for each cell the ratios of each setting's launches."""
     fixed_s: list[float] = []
     cells: dict[Cell, dict[Hashable, list[Launched]]] = defaultdict(lambda: defaultdict(list))
     for launches in _heats(history):
         untouched = [o for o in launches if o.trial.subject is Subject.UNTOUCHED]
         if not untouched:
             continue
-        fixed_s.append(median(max(o.duration_s - o.extra[TIMED], 0.0) for o in launches))
-        default = {e.cell: located(e) for e in untouched[0].usable}
+        fixed_s.append(_fixed_s(launches))
+        default = {e.cell: e for e in untouched[0].usable}
         for o in launches:
             if o is untouched[0]:
                 continue
             setting = (o.trial.subject, o.trial.point, o.trial.rules)
             for e in o.usable:
                 if reference := default.get(Cell(e.cell.collective, e.cell.comm_size, e.cell.message_bytes)):
-                    cells[e.cell][setting].append(_ratio(*located(e), *reference, o.extra[TIMED]))
+                    cells[e.cell][setting].append(_ratio(e, reference, o.extra[TIMED]))
     return fixed_s, [list(groups.values()) for groups in cells.values()]
 
 
@@ -126,8 +135,11 @@ def _heats(history: History) -> list[list[Observation]]:
     return list(heats.values())
 
 
-def _ratio(
-    setting_s: float, setting_sem_s: float, default_s: float, default_sem_s: float, measured_s: float
-) -> Launched:
-    error = math.hypot(setting_sem_s / setting_s, default_sem_s / default_s)
-    return Launched(math.log(setting_s / default_s), error, measured_s)
+def _fixed_s(launches: Sequence[Observation]) -> float:
+    """Return the time of a heat's launches beside their timed calls, in seconds."""
+    return median(max(o.duration_s - o.extra[TIMED], 0.0) for o in launches)
+
+
+def _ratio(setting: Estimate, default: Estimate, measured_s: float) -> Launched:
+    error = math.hypot(setting.sem_s / setting.median_s, default.sem_s / default.median_s)
+    return Launched(math.log(setting.median_s / default.median_s), error, measured_s)

@@ -18,6 +18,10 @@ is compared with Student's t distribution, and so is T; a ratio is excluded only
 a skewness that is estimated from few launches would make the interval shorter where the slow launches happen
 to be the reference's.
 
+For ρ ≥ 1, a loss, launches of the reference count as no slower than the slowest launch of the setting. This
+can only raise u, so it excludes no ratio wrongly, and a few very slow launches of the reference do not widen
+the bound on what the setting loses.
+
 No interval of a mean holds for every distribution [2]: launches say nothing about a slowdown that did not
 occur, except how rare it must be. ``benchmarks/means.py`` simulates the coverage.
 
@@ -68,13 +72,15 @@ def bound(tuned: Floats, reference: Floats, alpha: float) -> Floats:
     the setting is a thousand times as slow.
     """
     tuned, reference = _both_known(tuned, reference)
-    slower = -log_ratio(tuned, reference)[0]
-    usable = np.isfinite(slower) & (np.isfinite(tuned).sum(axis=0) > 1)
-    low = np.where(usable, slower, 0.0)
+    ratio = -log_ratio(tuned, reference)[0]
+    at_most = np.minimum(reference, np.fmax.reduce(tuned, axis=0, initial=-math.inf))
+    usable = np.isfinite(ratio) & (np.isfinite(tuned).sum(axis=0) > 1)
+    low = np.where(usable, ratio, 0.0)
     high = low + _FAR
 
     def excluded(log_of_ratio: Floats) -> NDArray[np.bool_]:
-        return _surely_negative(tuned - np.exp(log_of_ratio) * reference, alpha)
+        counted = np.where(log_of_ratio >= 0, at_most, reference)
+        return _surely_negative(tuned - np.exp(log_of_ratio) * counted, alpha)
 
     never = ~usable | ~excluded(high)
     for _ in range(_STEPS):

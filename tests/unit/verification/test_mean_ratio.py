@@ -73,6 +73,15 @@ def test_rare_slow_launches_miss_less_often_than_by_the_interval_of_student():
     assert np.mean(bound(tuned, others, ALPHA) > truth) <= ALPHA
 
 
+def test_a_slow_launch_of_the_reference_does_not_widen_the_bound_and_one_of_the_setting_does():
+    rng = np.random.default_rng(9)
+    tuned, others = launches(rng, (24, 100)), launches(rng, (24, 100))
+    still = bound(tuned, others, ALPHA)
+    hit = np.where(np.arange(24)[:, None] == 7, 10.0, 1.0)
+    assert (bound(tuned, others * hit, ALPHA) > still - 0.005).all()
+    assert (bound(tuned * hit, others, ALPHA) < still - 0.2).all()
+
+
 def test_two_per_cent_of_calls_fifty_times_as_slow_are_a_loss():
     rng = np.random.default_rng(7)
     tails = 1 + 49 * rng.binomial(200, 0.02, (24, 100)) / 200
