@@ -42,7 +42,10 @@ class Searched:
 
         A setting that loses in a state which the machine was in will lose again: other settings come first.
         """
-        return self._evidence(self._of_settings.in_slowest_states)
+        launches = self._of_settings
+        slowest = launches.in_slowest_states
+        in_one_state = slowest.observations == launches.observations
+        return self.prevailing if in_one_state else self._evidence(slowest)
 
     @cached_property
     def prevailing(self) -> Known:
