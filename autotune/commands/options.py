@@ -44,6 +44,14 @@ Words = Annotated[
         autocompletion=_words_that_fit,
     ),
 ]
+WordsOrDir = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="conf=NAME|DIR KEY=VALUE",
+        help="a scenario or a campaign, and what is changed",
+        autocompletion=_words_that_fit,
+    ),
+]
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="directory of a campaign")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 Out = Annotated[Path | None, typer.Option("--out", help="where to write; default: see above")]
