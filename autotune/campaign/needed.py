@@ -187,4 +187,4 @@ def unlimited(campaign: CampaignSpec) -> CampaignSpec:
 
 def _spent_s(history: History) -> float:
     """Return the seconds that a campaign has used, as its loop counts them."""
-    return sum(o.duration_s + o.queue_s for o in history)
+    return sum(o.took_s for o in history)

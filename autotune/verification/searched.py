@@ -97,9 +97,9 @@ class Searched:
     def _search_history(self) -> History:
         return self.history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
 
-    @property
+    @cached_property
     def _of_settings(self) -> History:
-        """The launches of settings before the verification, with those of the discovery."""
+        """Return the launches of settings before the verification, with those of the discovery."""
         return self._search_history.plus(self.history.of_discovery(self.whole or self.space, self.space))
 
     def _evidence(self, launches: History) -> Known:
