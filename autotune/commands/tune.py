@@ -137,7 +137,7 @@ def tune(
             journal.append(ended_event(State.INTERRUPTED, reason=USED_UP))
         else:
             journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
-            keeper.keep(campaign.plan.campaign, history, State.COMPLETE)
+            keeper.keep(campaign.plan.campaign, history, State.COMPLETE, conclusion)
     return notice.code
 
 
