@@ -31,13 +31,8 @@ _BLANK = r"^\?\?\?$|\$\{"  # What Hydra fills in: a value that must be given, an
 _NUMBER = r"^[-+]?[0-9.]+([eE][-+]?[0-9]+)?$"  # YAML 1.1 reads 1e-6 as text.
 _SIZE = r"^\s*[0-9]+(\.[0-9]+)?\s*[kmgtKMGT]?[iI]?[bB]?(\.\.\S+)?\s*$"  # 64k, 8..1M*4
 _SCALAR = {"type": ["string", "number", "boolean"]}
-_WORDS = (
-    "collective",
-    "pattern",
-    "objectives",
-    "export",
-    "require",
-)  # Lists that one text may hold, by commas.
+_WORDS = ("collective", "pattern", "objectives", "export", "require")
+"""Lists that one text may hold, by commas."""
 
 
 @dataclasses.dataclass(frozen=True)

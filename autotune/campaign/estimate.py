@@ -94,10 +94,10 @@ def divided(plan: Plan, history: History, remaining_s: float, searched_s: float)
 def remaining_s(campaign: CampaignSpec, history: History) -> float:
     """Estimate the seconds to the end of a campaign from its launches alone; infinite without launches."""
     strategy, took = Strategy(campaign), defaultdict[Phase, list[float]](list)
-    budget_s = granted_s(strategy.plan(history), history, sum(o.duration_s + o.queue_s for o in history))
+    budget_s = granted_s(strategy.plan(history), history, sum(o.took_s for o in history))
     history = at_one_moment(history)
     for o in history:
-        took[o.trial.phase].append(o.duration_s + o.queue_s)
+        took[o.trial.phase].append(o.took_s)
     plan, elapsed_s = strategy.plan(history), sum(map(sum, took.values()))
     time = divided(plan, history, budget_s, elapsed_s - sum(took[Phase.DISCOVERY]))
     return seconds_left(plan, strategy.discovery, history, took, time, max(0.0, budget_s))

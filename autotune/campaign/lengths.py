@@ -11,7 +11,7 @@ launches are as long as the slot asks that needs the most of them.
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from statistics import fmean, median
@@ -56,8 +56,22 @@ def with_length(trials: tuple[Trial, ...], history: History, scenario: Scenario)
 @latest
 def _best_s(history: History) -> float:
     """Return the best length of a launch in seconds, by all heats made so far; NaN after too few heats."""
-    fixed_s, cells = _ratios(history)
-    repeated = [found for groups in cells if (found := components(groups)) is not None]
+    cells: dict[Cell, dict[Hashable, list[Launched]]] = defaultdict(lambda: defaultdict(list))
+    fixed_s: list[float] = []
+    for launches in _heats(history):
+        untouched = [o for o in launches if o.trial.subject is Subject.UNTOUCHED]
+        if not untouched:
+            continue
+        fixed_s.append(_fixed_s(launches))
+        default = {e.cell: e for e in untouched[0].usable}
+        for o in launches:
+            if o is untouched[0]:
+                continue
+            setting = (o.trial.subject, o.trial.point, o.trial.rules)
+            for e in o.usable:
+                if reference := default.get(Cell(e.cell.collective, e.cell.comm_size, e.cell.message_bytes)):
+                    cells[e.cell][setting].append(_ratio(e, reference, o.extra[TIMED]))
+    repeated = [found for groups in cells.values() if (found := components(groups.values())) is not None]
     independent = len(fixed_s) - 1  # cells of a launch deviate together, so count heats
     if not repeated or min(sum(cell.freedom for cell in repeated), independent) < FREEDOM:
         return math.nan
@@ -78,19 +92,13 @@ def _best_of_means_s(history: History, margin: float) -> float:
     ratios: dict[Slot, list[float]] = defaultdict(list)
     for launches in _heats(history.of(Phase.VERIFY)):
         fixed_s.append(_fixed_s(launches))
-        sides: dict[Subject, dict[Slot, list[Launched]]] = defaultdict(lambda: defaultdict(list))
-        for o in launches:
-            for e in o.usable:
-                mean_s, sem_s = e.uninterrupted_mean_s, e.extra.get(UNINTERRUPTED_SEM, math.nan)
-                launched = Launched(math.log(mean_s), sem_s / mean_s, o.extra[TIMED])
-                sides[o.trial.subject][slot_of(e.cell)].append(launched)
-        default, setting = (
-            {slot: fmean(launch.log_value for launch in side) for slot, side in sides[subject].items()}
-            for subject in (Subject.UNTOUCHED, Subject.DEPLOYED)
-        )
+        default, setting = (_means(launches, side) for side in (Subject.UNTOUCHED, Subject.DEPLOYED))
         for slot in default.keys() & setting.keys():
-            groups[slot] += [sides[Subject.UNTOUCHED][slot], sides[Subject.DEPLOYED][slot]]
-            ratios[slot].append(setting[slot] - default[slot])
+            groups[slot] += [default[slot], setting[slot]]
+            default_log, setting_log = (
+                fmean(launch.log_value for launch in side[slot]) for side in (default, setting)
+            )
+            ratios[slot].append(setting_log - default_log)
     needed = []
     for slot, logs in ratios.items():
         variances = components(groups[slot])
@@ -105,24 +113,14 @@ def _best_of_means_s(history: History, margin: float) -> float:
     return best_length_s(median(fixed_s), max(needed, key=itemgetter(0))[1])
 
 
-def _ratios(history: History) -> tuple[list[float], list[list[list[Launched]]]]:
-    """Return the fixed time of each heat, and for each cell the ratios of each setting's launches."""
-    fixed_s: list[float] = []
-    cells: dict[Cell, dict[Hashable, list[Launched]]] = defaultdict(lambda: defaultdict(list))
-    for launches in _heats(history):
-        untouched = [o for o in launches if o.trial.subject is Subject.UNTOUCHED]
-        if not untouched:
-            continue
-        fixed_s.append(_fixed_s(launches))
-        default = {e.cell: e for e in untouched[0].usable}
-        for o in launches:
-            if o is untouched[0]:
-                continue
-            setting = (o.trial.subject, o.trial.point, o.trial.rules)
-            for e in o.usable:
-                if reference := default.get(Cell(e.cell.collective, e.cell.comm_size, e.cell.message_bytes)):
-                    cells[e.cell][setting].append(_ratio(e, reference, o.extra[TIMED]))
-    return fixed_s, [list(groups.values()) for groups in cells.values()]
+def _means(launches: Iterable[Observation], side: Subject) -> dict[Slot, list[Launched]]:
+    """Return the means of the calls that nothing interrupted, of each launch of one side, by slot."""
+    means: dict[Slot, list[Launched]] = defaultdict(list)
+    for o in launches:
+        for e in o.usable if o.trial.subject is side else ():
+            mean_s, sem_s = e.uninterrupted_mean_s, e.extra.get(UNINTERRUPTED_SEM, math.nan)
+            means[slot_of(e.cell)].append(Launched(math.log(mean_s), sem_s / mean_s, o.extra[TIMED]))
+    return means
 
 
 def _heats(history: History) -> list[list[Observation]]:

@@ -77,9 +77,9 @@ class CampaignLoop:
         comparable = at_one_moment(history)
         for observation in comparable:
             tally.add(observation)
-            self._took[observation.trial.phase].append(observation.duration_s + observation.queue_s)
+            self._took[observation.trial.phase].append(observation.took_s)
         self._shown |= {o.trial.phase for o in history}
-        started = self.clock() - sum(o.duration_s + o.queue_s for o in history)
+        started = self.clock() - sum(o.took_s for o in history)
         self._discovery_s = sum(o.duration_s for o in comparable.of(Phase.DISCOVERY))
         while True:
             begin = self.clock()

@@ -91,7 +91,8 @@ def needed(
         search = comparable.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
         if complete or campaign.scenario.budget.launches <= len(search):
             return None  # the search is over, and has found nothing to verify
-        return Need(None, None, *spread, 0, 0, remaining_s(unlimited(campaign), history))
+        limited = unlimited(campaign) if used_up(campaign, history) else campaign  # goes on with what it has
+        return Need(None, None, *spread, 0, 0, remaining_s(limited, history))
     had, verify_launches = 0, None
     if leading is None or (total := leading.total) is None:
         gain, sd = math.log(max(setting.speedup, 1.0)), math.sqrt(2) * sigma
@@ -187,4 +188,4 @@ def unlimited(campaign: CampaignSpec) -> CampaignSpec:
 
 def _spent_s(history: History) -> float:
     """Return the seconds that a campaign has used, as its loop counts them."""
-    return sum(o.duration_s + o.queue_s for o in history)
+    return sum(o.took_s for o in history)

@@ -74,4 +74,4 @@ def verified_s(history: History, campaign: CampaignSpec) -> float:
 
 
 def _worked_s(observations: tuple[Observation, ...]) -> list[float]:
-    return [o.duration_s + o.queue_s for o in observations if o.ok]
+    return [o.took_s for o in observations if o.ok]

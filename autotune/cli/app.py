@@ -71,6 +71,11 @@ def _renamed(words: list[str], silent: bool = False) -> list[str]:
     return [verb, *filter(None, others), *([] if option in options.values() else [option])]
 
 
+def is_override(word: str) -> bool:
+    """Return whether a word changes a scenario or is an option of Hydra's, and so names no campaign."""
+    return "=" in word or word[:1] in "-+~"
+
+
 class _Verbs(TyperGroup):
     """Holds the verbs of the program; ``tune`` is assumed if the command line begins with ``KEY=VALUE``.
 
@@ -86,10 +91,11 @@ class _Verbs(TyperGroup):
         is_program_option = bool(options & {*args[:1]}) and not any("=" in word for word in args)
         if is_program_option and args[0].endswith("-completion"):
             ctx.info_name = _PROGRAM  # the shell completes this command, not python -m autotune
-        campaign = bool(args) and not is_program_option and bool(args[0])
-        campaign = campaign and (args[0][0] in "-+~" or "=" in args[0] or self._is_campaign(ctx, args[0]))
+        word = args[0] if args else ""
+        named = bool(word) and (is_override(word) or self._is_campaign(ctx, word))
+        campaign = named and not is_program_option
         if ctx.resilient_parsing and args:
-            campaign |= args[0] not in (*self.list_commands(ctx), *_RENAMED)
+            campaign |= word not in (*self.list_commands(ctx), *_RENAMED)
         return super().parse_args(ctx, ["tune", *args] if campaign else _renamed(args, ctx.resilient_parsing))
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:

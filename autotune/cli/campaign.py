@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from autotune.cli.app import cli
-from autotune.commands.options import COMPOSED, Json, Out, Words, only_one
+from autotune.cli.app import cli, is_override
+from autotune.commands.options import COMPOSED, Json, Out, Words, WordsOrDir, only_one
 from autotune.errors import ExitCode, UserError
 from autotune.history.folder import is_campaign
 
@@ -16,12 +16,7 @@ from autotune.history.folder import is_campaign
 @cli.command(**COMPOSED, add_help_option=False)
 def tune(
     context: typer.Context,
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="conf=NAME|DIR KEY=VALUE", help="a scenario or a campaign, and what is changed"
-        ),
-    ] = None,
+    words: WordsOrDir = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="print the result alone")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="print the figures and the interference of each launch too")
@@ -36,7 +31,7 @@ def tune(
     from autotune.commands.tune import tune as task
 
     only_one(("--quiet", quiet), ("--verbose", verbose))
-    if words and (is_campaign(words[0]) or not ("=" in words[0] or words[0][:1] in "-+~")):
+    if words and (is_campaign(words[0]) or not is_override(words[0])):
         from autotune.commands.resume import resume
 
         changes = [word for word in words[1:] if word != "--yes"]

@@ -36,13 +36,14 @@ def _words_that_fit(ctx: typer.Context, incomplete: str) -> list[str]:
     return completed(ctx.params.get("words") or (), incomplete)
 
 
-Words = Annotated[
+def _words(metavar: str, help_text: str) -> Any:
+    return typer.Argument(metavar=metavar, help=help_text, autocompletion=_words_that_fit)
+
+
+Words = Annotated[list[str] | None, _words("conf=NAME KEY=VALUE", "a scenario, and what is changed in it")]
+WordsOrDir = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="conf=NAME KEY=VALUE",
-        help="a scenario, and what is changed in it",
-        autocompletion=_words_that_fit,
-    ),
+    _words("conf=NAME|DIR KEY=VALUE", "a scenario or a campaign, and what is changed"),
 ]
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="directory of a campaign")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]

@@ -224,6 +224,11 @@ class Observation:
         return self.status is Status.OK
 
     @property
+    def took_s(self) -> float:
+        """Seconds from the request of the launch to its end, with the time in a queue."""
+        return self.duration_s + self.queue_s
+
+    @property
     def never_ran(self) -> bool:
         """Whether the job of the launch never started, so that it says nothing about its point."""
         return self.status is Status.LOST and self.queue_s > 0 and not self.duration_s

@@ -98,7 +98,7 @@ class Moment:
 
 def moments(observations: Sequence[Observation]) -> tuple[Moment, ...]:
     """Return the launches, each with the time of its request on the campaign's own clock."""
-    spent_s = accumulate((o.queue_s + o.duration_s for o in observations), initial=0.0)
+    spent_s = accumulate((o.took_s for o in observations), initial=0.0)
     return tuple(map(Moment, observations, spent_s))
 
 

@@ -140,11 +140,12 @@ class Verifier:
         if best_course is None or verified is None:
             rounds = tuple(r for c in race.courses.values() for r in c.rounds if r.launches)
             proving = race.proving.proving if race.proving is not None else None
-            lead = proving or next(iter(race.next_settings()), Recommendation(self.space.untouched, ()))
-            course = race.courses.get(lead.point)
-            if course is not None and course.rounds[-1].compared:  # what fresh launches show counts
+            lead = proving or next(iter(race.next_settings()), None)
+            course = race.courses.get(lead.point) if lead is not None else None
+            if lead is not None and course is not None and course.rounds[-1].compared:
                 fresh = freshly_measured(self.space, lead, course.rounds[-1])
-                lead = fresh if fresh.gains else lead
+                lead = fresh if fresh.gains else lead  # what fresh launches show counts
+            lead = lead or Recommendation(self.space.untouched, ())
             return Verdict(lead, rounds, not waits, design=self.design, other_loop=self.other_loop)
         harmless = race.harmless
         harmless_verdict = (

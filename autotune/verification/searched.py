@@ -42,7 +42,10 @@ class Searched:
 
         A setting that loses in a state which the machine was in will lose again: other settings come first.
         """
-        return self._evidence(self._of_settings.in_slowest_states)
+        launches = self._of_settings
+        slowest = launches.in_slowest_states
+        in_one_state = slowest.observations == launches.observations
+        return self.prevailing if in_one_state else self._evidence(slowest)
 
     @cached_property
     def prevailing(self) -> Known:
@@ -94,9 +97,9 @@ class Searched:
     def _search_history(self) -> History:
         return self.history.of(Phase.BASELINE, Phase.SCREENING, Phase.SEARCH)
 
-    @property
+    @cached_property
     def _of_settings(self) -> History:
-        """The launches of settings before the verification, with those of the discovery."""
+        """Return the launches of settings before the verification, with those of the discovery."""
         return self._search_history.plus(self.history.of_discovery(self.whole or self.space, self.space))
 
     def _evidence(self, launches: History) -> Known:

@@ -53,9 +53,9 @@ def ending(
         words = setting_text(recommendation, about.space.unset)
         gain = ratio_text(recommendation.speedup, speedup_interval(recommendation))
         return Ending(f"{words}: {gain} on {behind} fresh launches; files in {directory / 'export'}")
+    if about.bench.stamp.kind is BenchKind.REPLAYED:  # perhaps of a table without any default
+        return Ending("", why="a recorded table was searched, and nothing can be launched again")
     use_now = "the stack's own defaults"
-    if about.bench.stamp.kind is BenchKind.REPLAYED:
-        return Ending(use_now, why="a recorded table was searched, and nothing can be launched again")
     need = needed(about, history, verdict, state is State.COMPLETE)
     if need is None:
         shown = recommendation.provenance.verified if recommendation is not None else ""

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from autotune.campaign.conclusion import conclude
+from autotune.campaign.estimate import remaining_s
 from autotune.campaign.loop import CampaignLoop
-from autotune.campaign.needed import USED_UP, ended_by_budget, extended, needed, used_up
+from autotune.campaign.needed import USED_UP, ended_by_budget, extended, needed, unlimited, used_up
 from autotune.history.events import State, ended_event
 from autotune.history.trial import History
 from tests.campaigns import Memory, Silent, World, strategy
@@ -80,6 +81,17 @@ def test_a_search_that_has_not_begun_needs_its_own_time():
     need = needed(planned.campaign, History(), None)
     assert need.setting is None and math.isinf(need.seconds)
     assert extended(planned.campaign, History(), need).budget.total_seconds == 1.0
+
+
+def test_a_search_that_was_interrupted_needs_no_more_than_the_time_that_it_has():
+    planned = strategy(12, budget={"total_seconds": 20.0}, **VERIFIED)
+    history, _ = run(planned)
+    begun = History(tuple(history)[:1])
+    need = needed(planned.campaign, begun, None)
+    assert need.setting is None and not used_up(planned.campaign, begun)
+    left_s = 20.0 - sum(o.took_s for o in begun)
+    assert 0 < need.seconds <= left_s
+    assert remaining_s(unlimited(planned.campaign), begun) > left_s
 
 
 @pytest.mark.parametrize(

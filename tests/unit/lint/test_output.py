@@ -20,7 +20,7 @@ from tests.schemas import answer
 
 DATA = Path(__file__).parents[2] / "data"
 SCHEMA = json.loads((DATA / "sarif" / "sarif-schema-2.1.0.json").read_text("utf-8"))
-HERE = PurePath("/work/site")
+HERE = PurePath("/srv/site")
 ODD = "a, b: 100 %25\r\nand\tmore: 50%,"
 """Text with all characters that a workflow command escapes, and one that looks escaped."""
 FINDINGS = (

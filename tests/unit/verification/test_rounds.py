@@ -14,6 +14,7 @@ from autotune.history.lookup import choice_at
 from autotune.history.objectives import Objective
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.recommend.front import candidates
+from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.space import Level, Parameter, Point, Space
 from autotune.verification.comparison import Comparison, SlotDecision
 from autotune.verification.rounds import Verifier
@@ -498,6 +499,26 @@ def test_where_nothing_holds_the_default_stays():
     assert verdict.recommendation.rules == ()
     assert "nothing was better" in verdict.text
     assert len(history.of(Phase.VERIFY)) <= DESIGN.most
+
+
+@pytest.mark.parametrize("times", [1.0, 1.5])
+def test_rules_alone_that_do_not_hold_are_not_called_verified(times):
+    """Rules leave the job as it is, so they share the untouched stack's point."""
+
+    def seen(tls, choice, size):
+        return posix_and_ring("all", DEFAULT, size) * (0.5 if choice == RING else 1.0)
+
+    def true(tls, choice, size):
+        return posix_and_ring("all", DEFAULT, size) * (times if choice == RING else 1.0)
+
+    machine = Machine(true, seen)
+    history = run(verifier(), machine, searched(machine, ("all",)))
+    verdict = verifier().verdict(history)
+    assert verdict.rounds[0].setting.rules
+    assert verdict.checked is Checked.REFUSED
+    assert verdict.recommendation == Recommendation(SPACE.untouched, ())
+    assert "nothing was better" in verdict.text
+    assert not verdict.lines
 
 
 def test_the_phase_is_a_function_of_the_history():
