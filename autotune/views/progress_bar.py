@@ -98,8 +98,6 @@ def bar_html(place: str, share: float, best: str) -> str:
 
 def bar_for(console: Console) -> Bar | None:
     """Return a bar for the place where a console prints; None for a file, a pipe or a log."""
-    if console.is_terminal:
-        return TerminalBar(console)
-    if type(console.file).__module__.partition(".")[0] == "ipykernel":
+    if type(console.file).__module__.partition(".")[0] == "ipykernel":  # also where colour is forced
         return NotebookBar(import_module("IPython.display"))  # which every such kernel has imported
-    return None
+    return TerminalBar(console) if console.is_terminal else None

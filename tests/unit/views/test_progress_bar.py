@@ -47,6 +47,8 @@ def test_the_bar_is_that_of_the_place(monkeypatch):
     stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})
     monkeypatch.setattr(progress_bar, "import_module", lambda name: {"IPython.display": Display()}[name])
     assert isinstance(bar_for(Console(file=stream(), force_jupyter=False)), NotebookBar)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # ipykernel sets it
+    assert isinstance(bar_for(Console(file=stream(), force_jupyter=False)), NotebookBar)
 
 
 def test_an_unknown_share_has_no_value():
