@@ -7,6 +7,14 @@ size and per-call choice). A group has the launches of one setting in several he
 a launch share its time. The search compares settings in all cells, so their variances are averaged. A
 verification excludes a loss of the mean in each slot (collective, communicator size, message size), so its
 launches are as long as the slot asks that needs the most of them.
+
+The error of a launch is computed as if its samples were independent. Other work that comes and goes makes
+them depend on each other, so the error is too small, the variance between launches too large, and the best
+length too short: of eight campaigns beside bursts of 0.1 to 1.5 s, the four whose verifications measured for
+0.2 to 0.5 s a launch ended without a verdict, the four with 0.8 to 1.5 s with one. So a launch of a
+verification measures for at least its fixed time c₀ (start, checks). The variance reached in a given time is
+then at most twice that of the best length, whatever the variances are: (c₀ + t)(σ_b² + σ_w² / t) is
+2 c₀ σ_b² + 2 σ_w² at t = c₀, and at least c₀ σ_b² + σ_w² at any t.
 """
 
 import math
@@ -15,6 +23,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from statistics import fmean, median
+
+import numpy as np
 
 from autotune.campaign.apart import why_apart
 from autotune.history.memory import latest
@@ -38,7 +48,8 @@ def with_length(trials: tuple[Trial, ...], history: History, scenario: Scenario)
     """Return the trials of a heat, each with the time for which it measures.
 
     The trials are returned unchanged if they are no heat, or if earlier heats show too little. The time is at
-    least ``discover.probe_s`` and at most ``probe.budget_s``. In a heat of a discovery every launch, also the
+    least ``discover.probe_s``, in a verification at least the fixed time of a launch, and at most
+    ``probe.budget_s``. In a heat of a discovery every launch, also the
     default's, measures for ``discover.probe_s``.
     """
     if not trials or not trials[0].heat:
@@ -46,7 +57,11 @@ def with_length(trials: tuple[Trial, ...], history: History, scenario: Scenario)
     if any(trial.phase is Phase.DISCOVERY for trial in trials):
         return tuple(replace(trial, measured_s=scenario.discover.probe_s) for trial in trials)
     verifying, most_s = trials[0].phase is Phase.VERIFY, scenario.probe.budget_s
-    best_s = _best_of_means_s(history, scenario.verify.margin) if verifying else _best_s(history)
+    best_s = _best_s(history)
+    if verifying:
+        fixed_s = [_fixed_s(launches) for launches in _heats(history)]
+        least_s = median(fixed_s) if fixed_s else math.nan
+        best_s = float(np.fmax(_best_of_means_s(history, scenario.verify.margin), least_s))
     if math.isnan(best_s):
         return trials
     measured_s = min(max(best_s, scenario.discover.probe_s), most_s)

@@ -118,8 +118,9 @@ class CampaignLoop:
             self.store.append(*map(observation_event, observations))
             history = history.plus(observations)
             n_shown, comparable = len(comparable), at_one_moment(history)
-            for observation in comparable.observations[n_shown:]:
-                self.listener.observed(tally.add(observation))
+            shown = comparable.observations[n_shown:]
+            for observation in shown:
+                self.listener.observed(tally.add(observation, shown if observation.trial.heat else ()))
             self.noted(history)
             if broken(history):
                 raise _broken(history)

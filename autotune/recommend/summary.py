@@ -8,6 +8,7 @@ the best is never worse than they are.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,13 @@ class Step:
     """Scores of the stack's own defaults, from all launches of the defaults so far; None until they were
     measured in all slots."""
     leads: bool = False  # Whether the launch is of the best setting so far, and that is not the defaults.
+    beside: tuple[Score, ...] | None = None
+    """Scores of the stack's own defaults in the heat of this launch; None if it was launched alone."""
+
+    @property
+    def reference(self) -> tuple[Score, ...] | None:
+        """Return what the launch is compared with: the defaults at the same moment, else all of them."""
+        return self.beside or self.baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +62,19 @@ class Tally:
         self._baseline: tuple[Score, ...] | None = None
         self._leader: Point | None = None  # The best setting; None: none is better than the defaults.
 
-    def add(self, observation: Observation) -> Step:
-        """Add a launch to the summary, and return it with the state of the campaign after it."""
-        launch_scores = None
+    def add(self, observation: Observation, heat: Iterable[Observation] = ()) -> Step:
+        """Add a launch to the summary, and return it with the state of the campaign after it.
+
+        ``heat`` are the launches of its heat, unless its times are ratios to the defaults already.
+        """
+        launch_scores, heat = None, tuple(heat)
         setting, subject = job_setting(self._space, observation.trial.point), observation.trial.subject
         if observation.ok:
-            group = self._groups.setdefault((subject, setting), [])
-            group.append(observation)
             self._slots.update(slots([observation]))
             launch_scores = self._scores([observation])
+        if observation.ok and not heat:  # times of heats can be compared within their heat alone
+            group = self._groups.setdefault((subject, setting), [])
+            group.append(observation)
             pooled = launch_scores if len(group) == 1 else self._scores(group)
             if pooled is not None and subject is Subject.SWEEP:
                 self._settings[setting] = pooled
@@ -71,7 +83,9 @@ class Tally:
             if pooled is not None:
                 self._follow(setting if subject is Subject.SWEEP else None)
         leads = subject is Subject.SWEEP and self._leader == setting
-        return Step(observation, launch_scores, self._best, self._baseline, leads)
+        untouched = [o for o in heat if o.ok and o.trial.subject is Subject.UNTOUCHED]
+        beside = self._scores(untouched) if untouched else None
+        return Step(observation, launch_scores, self._best, self._baseline, leads, beside)
 
     @property
     def _best(self) -> tuple[Score, ...] | None:
@@ -98,8 +112,12 @@ class Tally:
 
 def steps(objectives: Sequence[Objective], space: Space, launches: Iterable[Observation]) -> tuple[Step, ...]:
     """Return a step for each launch, in the order of the launches."""
-    tally = Tally(objectives, space)
-    return tuple(tally.add(observation) for observation in launches)
+    tally, launches = Tally(objectives, space), tuple(launches)
+    heats: dict[int, list[Observation]] = defaultdict(list)
+    for launch in launches:
+        if launch.trial.heat:
+            heats[launch.trial.heat].append(launch)
+    return tuple(tally.add(launch, heats[launch.trial.heat]) for launch in launches)
 
 
 def size_rows(recommendation: Recommendation) -> tuple[SizeRow, ...]:

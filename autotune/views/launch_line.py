@@ -1,7 +1,7 @@
 """Write a line for each launch of a campaign: its phase, setting and result (step 8 of the data flow).
 
-Notation: times are ``m:ss``; ``1.20×`` is a speed-up over the MPI's own defaults as measured so far, where
-more than 1 is better; ``*`` marks what the best setting so far gains over them.
+Notation: times are ``m:ss``; ``1.20×`` is a speed-up over the MPI's own defaults, those of the same heat if
+there are any, where more than 1 is better; ``*`` marks what the best setting so far gains over them.
 """
 
 import textwrap
@@ -103,10 +103,10 @@ class LaunchLines:
         line, scores = Text(), step.scores or ()
         untouched = step.observation.trial.subject is Subject.UNTOUCHED
         for i, (objective, score) in enumerate(zip(self.objectives, scores, strict=True)):
-            if untouched or step.baseline is None:
+            if untouched or step.reference is None:
                 text, style = figure_text(score.value, unit=objective.unit), "dim"
             else:
-                ratio = ratio_to(objective, score, step.baseline[i])
+                ratio = ratio_to(objective, score, step.reference[i])
                 text = ratio_text(ratio) + ("*" if step.leads and ratio > 1 else " ")
                 style = "green" if ratio > 1 else "red"
             line.append(f"{text:>{self._column(objective)}}", f"not dim {style}" if style != "dim" else style)

@@ -205,8 +205,8 @@ def launches(inputs: ReportInput, launch_steps: Sequence[Step]) -> dict[str, Any
     for step, moment in zip(launch_steps, times, strict=True):
         o = step.observation
         ratios = [str(o.status)] + [""] * (len(inputs.objectives) - 1)
-        if step.scores is not None and step.baseline is not None:
-            triples = zip(inputs.objectives, step.scores, step.baseline, strict=True)
+        if step.scores is not None and step.reference is not None:
+            triples = zip(inputs.objectives, step.scores, step.reference, strict=True)
             ratios = [ratio_text(ratio_to(*triple)) for triple in triples]
         changes = ", ".join(changes_of(o.trial, unset))
         rows.append([o.trial.number, o.trial.phase.value, f"{moment.from_s / 60:.1f}", *ratios, changes])

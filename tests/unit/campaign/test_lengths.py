@@ -94,13 +94,22 @@ def verified(n_heats, gains, between, within, seed=1):
     return History(tuple(made))
 
 
-@pytest.mark.parametrize(("decisive", "wanted_s"), [(0, 0.5), (1, 2.0)])
+@pytest.mark.parametrize(("decisive", "wanted_s"), [(0, 3.0), (1, 5.0)])
 def test_a_verification_measures_for_the_cell_that_needs_the_most_launches(decisive, wanted_s):
     """t* is √(2 s · 0.5 s) · error / deviation; the other cell gains so much that a few launches suffice."""
-    gains, between, within = [0.6, 0.6, 0.6], [0.04, 0.02, 0.001], [0.02, 0.04, 0.001]
+    gains, between, within = [0.6, 0.6, 0.6], [0.02, 0.01, 0.001], [0.06, 0.05, 0.001]
     gains[decisive] = 0.0
     (found,) = lengths(verified(400, gains, between, within), Phase.VERIFY, budget_s=60.0)
     assert found == pytest.approx(wanted_s, rel=0.15)
+
+
+@pytest.mark.parametrize("between", [0.04, 0.3])
+def test_a_launch_of_a_verification_measures_for_at_least_its_fixed_time(between):
+    """Dependent samples make t* too short, here 0.5 s and less; the fixed time costs at most twice as much."""
+    found = lengths(verified(40, [0.0] * 3, [between] * 3, [0.02] * 3), Phase.VERIFY, budget_s=60.0)
+    assert found == {FIXED_S}
+    assert lengths(history(2, 0.02, 0.02), Phase.VERIFY, budget_s=60.0) == {FIXED_S}
+    assert lengths(history(2, 0.02, 0.02), Phase.VERIFY, budget_s=1.5) == {1.5}
 
 
 @pytest.mark.parametrize(

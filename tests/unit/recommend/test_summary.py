@@ -1,6 +1,7 @@
 """What is known after each launch, and the per-size table at the measured sizes."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -46,6 +47,31 @@ def test_the_best_so_far_is_one_setting_and_never_worse_than_the_defaults():
     third = (3.0, 0.2)  # 0.67 times the defaults' latency, twice their bandwidth
     assert [values(step.best) for step in found][:5] == [(2.0, 0.1), (2.0, 0.1), third, third, third]
     assert [step.leads for step in found] == [False, False, True, False, False, True]
+
+
+def test_a_launch_of_a_heat_is_compared_with_the_defaults_of_its_heat():
+    """A verification's heats are made at other moments than the search, here twice and four times as slow."""
+
+    def verifying(number, tls, us, subject, heat):
+        made = launch(number, tls, us, 9.0, subject)
+        return replace(made, trial=replace(made.trial, phase=Phase.VERIFY, heat=heat))
+
+    found = steps(
+        (LATENCY,),
+        SPACE,
+        [
+            launch(1, "", 2.0, 9.0, Subject.UNTOUCHED),
+            launch(2, "all", 1.6, 9.0),
+            verifying(3, "all", 3.2, Subject.DEPLOYED, 3),
+            verifying(4, "", 4.0, Subject.UNTOUCHED, 3),
+            verifying(5, "", 8.0, Subject.UNTOUCHED, 5),
+            verifying(6, "all", 6.4, Subject.DEPLOYED, 5),
+        ],
+    )
+    assert [values(step.reference) for step in found] == [(2.0,), (2.0,), (4.0,), (4.0,), (8.0,), (8.0,)]
+    assert [values(step.scores) for step in found] == [(2.0,), (1.6,), (3.2,), (4.0,), (8.0,), (6.4,)]
+    assert [values(step.baseline) for step in found] == [(2.0,)] * 6
+    assert [values(step.best) for step in found] == [(2.0,)] + [(1.6,)] * 5
 
 
 def test_the_best_pools_the_launches_of_a_setting_and_a_step_shows_its_own():
