@@ -28,7 +28,7 @@ from importlib import import_module
 
 __version__ = "1.0.0"
 
-__all__ = ["Campaign", "__version__", "diagnose", "load_space", "record"]
+__all__ = ["Campaign", "__version__", "diagnose", "explain", "lint_files", "load_space", "record"]
 
 
 def __getattr__(name: str) -> object:

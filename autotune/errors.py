@@ -177,9 +177,59 @@ def allowed(value: object, choices: Iterable[object]) -> str:
     return f"{guess}allowed: {', '.join(names) if names else '(nothing)'}"
 
 
+BROUGHT = {
+    **dict.fromkeys(("ax", "botorch", "gpytorch", "torch"), "tune"),
+    **dict.fromkeys(("pandas", "pyDOE3", "scipy", "threadpoolctl"), "tune"),
+    **dict.fromkeys(("jinja2", "plotly", "submitit"), "tune"),
+    "optuna": "optuna",
+    **dict.fromkeys(("smac", "ConfigSpace"), "smac"),
+    "pyarrow": "parquet",
+    "statsmodels": "studies",
+    "matplotlib": "figures",
+    "otf2": "traces",
+    "pycubexr": "cubex",
+}
+"""Maps each library that the light installation lacks to the extra of ``pyproject.toml`` that brings it."""
+
+
 def installing(extra: str) -> str:
     """Return the command that installs the libraries of an extra of ``pyproject.toml``."""
     return f"pip install 'mpi-autotune[{extra}]'"
+
+
+@contextmanager
+def naming_extras() -> Iterator[None]:
+    """Explain how to install a library, if an import inside the context fails because an extra brings it.
+
+    Raises:
+        UserError: such a library is not installed; the message contains its name, and the hint the command
+            that installs it.
+    """
+    try:
+        yield
+    except ImportError as exc:
+        library = (exc.name or "").partition(".")[0]
+        if library not in BROUGHT:
+            raise
+        message = f"this needs a library that is not here: {library}"
+        raise UserError(message, installing(BROUGHT[library])) from exc
+
+
+def check_installed(purpose: str, *libraries: str) -> None:
+    """Check that libraries which extras bring are installed, without importing them.
+
+    Call this before work that would be lost if a library were missed at its end.
+
+    Raises:
+        UserError: a library is not installed; the message contains the purpose, and the hint the command that
+            installs the library.
+    """
+    from importlib.util import find_spec  # imported here since ranks import this module and never need it
+
+    for library in libraries:
+        if find_spec(library) is None:
+            message = f"{purpose} needs a library that is not here: {library}"
+            raise UserError(message, installing(BROUGHT[library]))
 
 
 @contextmanager

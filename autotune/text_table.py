@@ -1,11 +1,14 @@
 """Read the rows of a user's table as text, so that messages can name the row and the column of a mistake.
 
+What a notebook shows of a result is a table too, in HTML.
+
 Blanks around a field are removed; an empty field is a missing value.
 """
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from io import StringIO
 from pathlib import Path
 
@@ -142,6 +145,16 @@ def _read_parquet(content: bytes) -> tuple[Sequence[str], Sequence[Row]]:
 def _text(value: object) -> str:
     """Return a value as it is written in a CSV file: empty for null and for NaN."""
     return "" if value is None or value != value else str(value)
+
+
+def html_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as HTML, for what a notebook shows of a result; every text is escaped."""
+
+    def line(cells: Iterable[object], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+
+    head, body = line(header, "th") if header else "", "".join(line(row, "td") for row in rows)
+    return f"<table><caption>{escape(caption)}</caption>{head}{body}</table>"
 
 
 def parquet_is_here() -> None:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
-from scipy.special import ndtri
 
 from autotune.history.objectives import Z95, Slot, pooled, slot_of
 from autotune.history.trial import Estimate, Observation, Subject, left_to_the_stack
@@ -113,6 +112,8 @@ def _best(
         return "", default
     if words in fresh:
         return words, _pooled(fresh[words], spread)
+    from scipy.special import ndtri
+
     median, sem = firsts[words]
     return words, (median, sem * float(ndtri(1.0 - 0.025 / len(firsts))) / Z95)
 

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 from autotune.application.profiles import CallProfile, Calls
 from autotune.application.recording import RecordedCalls, Recording, TunableCalls, tunable
@@ -166,6 +165,8 @@ def predicted(runs: Sequence[Ends], draw_se: float) -> Ends:
         runs: Saving that each recorded run would have had, with the ends of its interval.
         draw_se: Standard error of a single run because not all calls were timed, in the unit of ``runs``.
     """
+    from scipy.special import ndtri, stdtrit
+
     sides = map(np.asarray, zip(*runs, strict=True))
     (mean, variance, n), (low, *_), (high, *_) = map(trimmed, sides)
     if n > 1:

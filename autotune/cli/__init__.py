@@ -17,7 +17,7 @@ from autotune.cli import campaign, results  # noqa: F401 - each declares its ver
 from autotune.cli.app import cli, take_verbs
 from autotune.commands.companions import companions
 from autotune.commands.terminal import hold_streams, plain_output
-from autotune.errors import STORAGE, AutotuneError, ExitCode
+from autotune.errors import STORAGE, AutotuneError, ExitCode, naming_extras
 
 take_verbs(companion.verbs for companion in companions())
 
@@ -49,7 +49,8 @@ def main(words: list[str]) -> int:
 def _run(words: list[str]) -> int:
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     try:
-        code = cli(args=words, standalone_mode=False)
+        with naming_extras():
+            code = cli(args=words, standalone_mode=False)
         sys.stdout.flush()
     except AutotuneError as error:
         _say(_brief(str(error)))

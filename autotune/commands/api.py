@@ -19,8 +19,9 @@ import contextlib
 import io
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from html import escape
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from autotune.campaign.bench import Bench
@@ -33,13 +34,13 @@ from autotune.commands.hydra_bridge import answer_of, run_task
 from autotune.commands.resume import resume
 from autotune.commands.terminal import plain_output
 from autotune.commands.tune import strategy_of, tune
-from autotune.errors import CampaignError, ScenarioError, UserError
+from autotune.errors import CampaignError, ScenarioError, UserError, allowed, naming_extras
 from autotune.exporters.files import export_files
 from autotune.exporters.writing import write_files
 from autotune.history.events import State
 from autotune.history.folder import FILE
 from autotune.recommend.recommendation import Recommendation
-from autotune.resources import space_text
+from autotune.resources import space_text, user_text
 from autotune.scenario import Scenario
 from autotune.space import Space
 from autotune.space.loader import load_space as space_in
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
     from autotune.application.recording import Recording
     from autotune.application.verification import ApplicationVerdict
     from autotune.application.worth import Worth
+    from autotune.commands.verify import Verification
+    from autotune.lint.output import Report
+    from autotune.stacks.asked import Answer
 
 _T = TypeVar("_T")
 
@@ -112,6 +116,16 @@ class Campaign:
     def __repr__(self) -> str:
         state = self.state if (self.directory / FILE).exists() else "not begun"
         return f"<Campaign {self.directory}: {state}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the state of the campaign, and what it recommends so far."""
+        if not (self.directory / FILE).exists():
+            return f"<p>{escape(repr(self))}</p>"
+        campaign, conclusion = self._concluded()
+        stamp = f", {campaign.about.bench.stamp}" if str(campaign.about.bench.stamp) else ""
+        head = f"{campaign.about.scenario.title}: {campaign.state}, {len(campaign.history)} launches{stamp}"
+        found = conclusion.recommendation._repr_html_() if conclusion.recommendation else ""
+        return f"<p>{escape(head)}</p>{found}"
 
     def plan(self) -> Frame:
         """Return the launches that the campaign would make.
@@ -239,6 +253,58 @@ class Campaign:
         target = Path(out) if out is not None else self.directory / "export"
         return export_files(campaign.recommended(ChoiceKind(choice)), format_names, target)
 
+    def verify(
+        self,
+        launches: int | None = None,
+        against: Sequence[str | PathLike[str]] = (),
+        quiet: bool = False,
+        yes: bool = False,
+    ) -> "Verification":
+        """Compare the recommendation with the defaults, or with another tuning, on fresh launches.
+
+        The command ``verify DIR`` does the same. The result is also written to ``verifications/`` in the
+        campaign's directory.
+
+        Args:
+            launches: Number of launches of both sides together; None means as many as the scenario says.
+            against: The directory of another campaign, or parameter files; none means the defaults.
+            quiet: Print nothing.
+            yes: Start the programs that the journal names, without asking the user, even if this user has not
+                run the campaign before.
+
+        Raises:
+            UserError: There is no recommendation, or nothing to compare it with.
+            AutotuneError: The same errors as from the command.
+        """
+        from autotune.commands.verify import verified
+
+        _in_main_thread()
+        silence = contextlib.redirect_stderr(io.StringIO()) if quiet else contextlib.nullcontext()
+        with _console_output(quiet), silence:
+            return verified(self.directory, launches, tuple(map(Path, against)), yes)
+
+    def install(self, choice: str = "harmless", site: bool = False, yes: bool = False) -> tuple[Path, ...]:
+        """Merge the recommendation into your own parameter files of Open MPI, and return the paths of these.
+
+        The command ``install DIR`` does the same, with dated backups; ``install --remove`` undoes it.
+
+        Args:
+            choice: Name of the setting: ``harmless`` or ``recommended``.
+            site: Whether to change the files for all users of the MPI instead.
+            yes: Install also what is simulated or was not verified, without a question.
+
+        Raises:
+            AutotuneError: The result is doubtful and nobody agreed, or every verified setting slows other
+                calls.
+            UserError: The campaign tuned another MPI, or a file cannot be read or written.
+        """
+        from autotune.commands.install import install
+
+        choices = (ChoiceKind.HARMLESS, ChoiceKind.RECOMMENDED)
+        if choice not in choices:
+            raise UserError(f"choice={choice}", allowed(choice, choices))
+        return install(self.directory, yes, site, choice)
+
     def report(
         self, out: str | PathLike[str] | None = None, figures: str | PathLike[str] | None = None
     ) -> Path:
@@ -317,7 +383,8 @@ class Campaign:
         version = (journal.stat().st_size, journal.stat().st_mtime_ns) if journal.exists() else (0, 0)
         if self._cached is None or self._cached[0] != version:
             campaign = read_campaign(self.directory)
-            self._cached = (version, campaign, campaign.conclude())
+            with naming_extras():
+                self._cached = (version, campaign, campaign.conclude())
         return self._cached[1:]
 
 
@@ -374,6 +441,62 @@ def diagnose(
     code, diagnosis, _, recording_path = of_run(run, [*map(Path, settings)], seconds, Path(out), ())
     _check_ended(code, run[0], recording_path)
     return diagnosis
+
+
+def lint_files(
+    *files: str | PathLike[str], mpi: str = "", nodes: int | None = None, everything: bool = False
+) -> "Report":
+    """Return what the MPI would silently ignore or misread in parameter files and scripts, as ``lint`` does.
+
+    Args:
+        files: Paths of the files.
+        mpi: Name of the MPI, such as ``openmpi5``; empty means the version that a file states, or else Open
+            MPI 5.
+        nodes: Number of nodes of the jobs that use the files; None means the number that the files state, or
+            else several.
+        everything: Also return notes, which are findings that depend on more than the content of the files.
+
+    Raises:
+        UserError: No file is given, a file cannot be read, or the MPI is unknown.
+    """
+    from autotune.lint.verbs.lint import Asked, reported
+
+    if not files:
+        raise UserError("no file to check", "lint_files(FILE, …)")
+    texts: dict[PurePath, str] = {}
+    for path in map(Path, files):
+        texts[path] = user_text(path, raised=UserError, line_ends=True)
+    return reported(texts, Asked(mpi, nodes, everything))
+
+
+def explain(
+    file: str | PathLike[str],
+    ranks: int,
+    size: int | str,
+    collective: str | None = None,
+    ppn: int | None = None,
+    mpi: str = "openmpi5",
+) -> "tuple[Answer, ...]":
+    """Return which line of a tuning file selects the algorithm of a call, as ``lint --explain`` does.
+
+    Args:
+        file: Path of the file.
+        ranks: Number of ranks of the communicator.
+        size: Message size in bytes as OSU counts it, or a text such as ``"64k"``.
+        collective: The collective; None means every collective of which the file selects an algorithm.
+        ppn: Number of ranks on each node; None means that all are on one node.
+        mpi: Name of the MPI that reads the file.
+
+    Raises:
+        UserError: The file cannot be read, its kind is unknown, or so is the size, collective or MPI.
+        TableError: The content of the file does not fit its kind.
+    """
+    from autotune.lint.verbs.explain import answers_of
+
+    _, answers = answers_of(Path(file), ranks, str(size), collective, ppn, mpi)
+    if answers is None:
+        raise UserError(f"{file} is of an unknown kind", "see: autotune lint FILE")
+    return tuple(answers)
 
 
 def load_space(name: str | PathLike[str]) -> Space:

@@ -7,7 +7,7 @@ from autotune.campaign.directory import read_campaign
 from autotune.errors import TableError, allowed, printable
 from autotune.exporters.writing import write_files
 from autotune.text_table import parquet_is_here
-from autotune.views.frames import FORMATS, Frame, history_frame, table_bytes
+from autotune.views.frames import FORMATS, Table, history_table
 
 
 def history(directory: Path, table_format: str, out: Path | None, everything: bool = False) -> None:
@@ -22,7 +22,7 @@ def history(directory: Path, table_format: str, out: Path | None, everything: bo
     """
     resolved_format, campaign = format_of(out, table_format), read_campaign(directory)
     unset = None if everything else campaign.about.whole.unset
-    print_or_write(history_frame(campaign.history, unset), out, resolved_format)
+    print_or_write(history_table(campaign.history, unset), out, resolved_format)
 
 
 def format_of(out: Path | None, table_format: str = "") -> str:
@@ -44,7 +44,7 @@ def format_of(out: Path | None, table_format: str = "") -> str:
     return resolved_format
 
 
-def print_or_write(frame: Frame, out: Path | None, table_format: str = "") -> None:
+def print_or_write(table: Table, out: Path | None, table_format: str = "") -> None:
     """Write a table to a file, or to standard output if ``out`` is None.
 
     Raises:
@@ -52,9 +52,9 @@ def print_or_write(frame: Frame, out: Path | None, table_format: str = "") -> No
         UserError: the file cannot be written, or for the same reasons as in ``format_of``.
     """
     resolved_format = format_of(out, table_format)
-    table = table_bytes(frame, resolved_format)
-    table = printable(table.decode()).encode() if resolved_format == "csv" else table
+    content = table.written(resolved_format)
+    content = printable(content.decode()).encode() if resolved_format == "csv" else content
     if out is None:
-        sys.stdout.write(table.decode())
+        sys.stdout.write(content.decode())
     else:
-        write_files({out: table})
+        write_files({out: content})

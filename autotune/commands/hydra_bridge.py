@@ -45,7 +45,15 @@ from autotune.commands.composing import (
     check_started,
 )
 from autotune.commands.keys import LAUNCHERS, groups, keys_of, launchers, quoted
-from autotune.errors import AutotuneError, ExitCode, HandedOver, ScenarioError, allowed
+from autotune.errors import (
+    AutotuneError,
+    ExitCode,
+    HandedOver,
+    ScenarioError,
+    allowed,
+    check_installed,
+    naming_extras,
+)
 from autotune.exporters import exporter
 from autotune.history.folder import FILE
 from autotune.resources import folder
@@ -190,7 +198,8 @@ class _Job:
         if self.failure:
             return
         try:
-            self.codes.append(self._run_config(config))
+            with naming_extras():
+                self.codes.append(self._run_config(config))
         except AutotuneError as error:
             if HydraConfig.get().mode is RunMode.MULTIRUN and not isinstance(error, HandedOver):
                 raise
@@ -219,6 +228,8 @@ class _Job:
         if "site" in document:
             if self.site_task is None:
                 raise ScenarioError(f"conf={name} is of a whole site", "it goes with tune, plan and measure")
+            if self.launches:
+                _check_launchable()
             return self.site_task(completed(document), compose)
         scenario, bench = compose(document)
         return self.task(bench.asked(scenario), bench)
@@ -290,13 +301,17 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
     """Return the bench where a scenario is launched.
 
     ``launcher`` is the node ``hydra.launcher`` of the configuration; if it is empty, the default launcher is
-    used. If anything will be launched, the launcher's ``prepare`` is called first.
+    used. If anything will be launched, the launcher's ``prepare`` is called first, after a check of the
+    libraries that the results of launches need.
 
     Raises:
         ScenarioError: the launcher is not part of this project, or a key of the node is unknown to it; or the
             scenario was stored without a secret value, and the environment does not contain this value.
         StackError: the bench has no MPI that can be launched.
+        UserError: what the evaluation of launches needs is not installed.
     """
+    if launches:
+        _check_launchable()
     node = dict(launcher) or {"_target_": _DEFAULT_LAUNCHER}
     check_launcher(node)
     scenario, changed = with_secrets(scenario, os.environ)
@@ -310,6 +325,15 @@ def connected(launcher: Mapping[str, Any], scenario: Scenario, launches: bool = 
         plugin.prepare(scenario)
     bench: Bench = plugin.connect(scenario)
     return replace(bench, launched_by=dict(launcher))
+
+
+def _check_launchable() -> None:
+    """Check that the results of launches can be evaluated.
+
+    Raises:
+        UserError: a library that this needs is not installed.
+    """
+    check_installed("the evaluation of launches", "scipy")
 
 
 def campaign_folder(parent: Path, words: Iterable[str]) -> Path:

@@ -17,11 +17,12 @@ from autotune.verification.choices import ChoiceKind
 
 def install(
     directory: Path, unasked: bool = False, everybody: bool = False, kind: str = ChoiceKind.HARMLESS
-) -> None:
+) -> tuple[Path, ...]:
     """Merge the recommendation into the user's own parameter files, or into those for all users.
 
-    ``kind`` names the setting to install: ``harmless`` or ``recommended``. If ``unasked``, a doubtful result
-    (simulated, not verified) is installed without a question.
+    Return the files that now contain installed parameters. ``kind`` names the setting: ``harmless`` or
+    ``recommended``. If ``unasked``, a doubtful result (simulated, not verified) is installed without a
+    question.
 
     Raises:
         AutotuneError: the result is doubtful and the user did not agree, or every verified setting slows
@@ -33,15 +34,17 @@ def install(
     changes = user_files.additions(recommendation, place)
     if changes is None:
         sys.stdout.write("nothing to install: the stack's own defaults stay\n")
-        return
+        return ()
     if everybody:
         sys.stdout.writelines(f"{line}\n" for line in differences(changes, new=True))
     confirm(recommendation, (directory,), changes, unasked)
     for path, copy in write_files(changes.contents, changes.keep, parents=True, public=everybody).items():
         sys.stdout.write(f"kept {path} as {copy}\n")
-    for path, number in user_files.in_force(place):
+    files = tuple(user_files.in_force(place))
+    for path, number in files:
         sys.stdout.write(f"{path}: {number} parameters [{recommendation.provenance.verified}]\n")
     sys.stdout.writelines(f"{line}\n" for line in user_files.elsewhere(recommendation, place))
+    return tuple(path for path, _ in files)
 
 
 def uninstall(everybody: bool = False) -> None:

@@ -1,6 +1,7 @@
-"""Store the ``status`` of a long campaign in a file beside its journal, and read it again.
+"""Store the ``status`` of a long or complete campaign in a file beside its journal, and read it again.
 
-The evaluation of thousands of launches takes seconds, so its result is stored. The file has one line, which
+The evaluation of thousands of launches takes seconds and needs libraries that the light installation lacks,
+so its result is stored. The file has one line, which
 is signed for this user; the file is not used if it was altered, if an earlier version wrote it, or if it
 belongs to somebody else. The stored status is valid while the journal is unchanged. If a running campaign has
 added launches to the journal since, these are counted but not evaluated. This module imports no heavy
@@ -24,7 +25,7 @@ from autotune.views.documents import answer_text
 from autotune.views.text import duration_text, own_line
 
 KEPT = ".status.json"  # Name of the file in a campaign's directory that stores the status.
-LONG = 200  # Smallest number of launches for which the status is stored.
+LONG = 200  # Smallest number of launches for which the status is stored before the campaign is complete.
 JOBS = "slurm"  # Folder of a campaign's directory with the scripts and the output of its batch jobs.
 _RUNNING = "running"
 

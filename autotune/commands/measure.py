@@ -25,7 +25,7 @@ def measure(scenario: Scenario, bench: Bench, points: tuple[str, ...], out: Path
         CampaignError: the launch failed.
         UserError: the table cannot be written, or its format's library is not installed.
     """
-    from autotune.views.frames import history_frame
+    from autotune.views.frames import history_table
 
     table_format = format_of(out)  # checked before the launch: a later error would lose the times
     trial = Trial(
@@ -40,7 +40,7 @@ def measure(scenario: Scenario, bench: Bench, points: tuple[str, ...], out: Path
         observation = bench.observer(measurement, bench.space, Path(folder)).observe(trial)
     for note in observation.notes:
         sys.stderr.write(f"{note}\n")
-    print_or_write(history_frame(History((observation,))), out, table_format)
+    print_or_write(history_table(History((observation,))), out, table_format)
     if not observation.ok:
         raise CampaignError(f"the launch was {observation.status}: {observation.reason}")
     return ExitCode.WELL

@@ -153,21 +153,33 @@ def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
 
 
 class Keeper:
-    """Stores the status of a running campaign, so rarely that storing takes a small share of the time."""
+    """Stores the status of a campaign when it is complete, and of a long one while it runs.
+
+    While it runs, it is stored so rarely that storing takes a small share of the time.
+    """
 
     def __init__(self, directory: Path, journal: Journal) -> None:
         self._directory = directory
         self._journal = journal
         self._next_s = 0.0
 
-    def keep(self, about: CampaignSpec, history: History, state: State = State.RUNNING) -> None:
-        """Store the present status if it is due, or at once if the campaign does not run any more."""
+    def keep(
+        self,
+        about: CampaignSpec,
+        history: History,
+        state: State = State.RUNNING,
+        conclusion: Conclusion | None = None,
+    ) -> None:
+        """Store the present status if it is due, or at once if the campaign does not run any more.
+
+        Its conclusion is computed if it is not given.
+        """
         began_s = time.monotonic()
-        if len(history) < LONG or (state is State.RUNNING and began_s < self._next_s):
+        if state is State.RUNNING and (len(history) < LONG or began_s < self._next_s):
             return
         campaign = CampaignDirectory(self._directory, about, history, state, "", (), self._journal.lines)
         with suppress(AutotuneError, OSError):
-            store_status(self._directory, concluded(campaign, campaign.conclude()))
+            store_status(self._directory, concluded(campaign, conclusion or campaign.conclude()))
         now_s = time.monotonic()
         self._next_s = now_s + max(_EVERY_S, _SHARE * (now_s - began_s))
 

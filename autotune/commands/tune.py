@@ -49,7 +49,7 @@ from autotune.history.events import State, changed_event, ended_event, replayed,
 from autotune.history.journal import Journal, as_read, not_stored
 from autotune.history.objectives import Objective, scores_of
 from autotune.history.trial import History, Observation, Phase, Trial
-from autotune.proposers import proposer
+from autotune.proposers import check_libraries, proposer
 from autotune.proposers.warm_start import FinishedCampaign
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.resources import user_text
@@ -80,6 +80,7 @@ def tune(
     detail = Detail.QUIET if quiet else Detail.VERBOSE if verbose else Detail.NORMAL
     console = plain_console(soft_wrap=False, force_jupyter=False)  # plain lines also in a notebook
     line = partial(console.print, highlight=False, soft_wrap=True)  # prints long lines without breaking them
+    check_libraries(scenario.proposer.name)
     strategy = strategy_of(scenario, bench)
     measurement = measurement_of(scenario, bench.placement.ranks)
     start_over(scenario)
@@ -137,7 +138,7 @@ def tune(
             journal.append(ended_event(State.INTERRUPTED, reason=USED_UP))
         else:
             journal.append(ended_event(State.COMPLETE, launches=scenario.budget.launches))
-            keeper.keep(campaign.plan.campaign, history, State.COMPLETE)
+            keeper.keep(campaign.plan.campaign, history, State.COMPLETE, conclusion)
     return notice.code
 
 

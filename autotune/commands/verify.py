@@ -19,11 +19,12 @@ from autotune.commands.companions import environment_of
 from autotune.commands.trust import check_trusted
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.writing import write_files
-from autotune.history.objectives import ratio_of
+from autotune.history.objectives import place_text, ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.recommend.other_calls import OtherDecision
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
+from autotune.text_table import html_table
 from autotune.verification.blocks import blocks_of
 from autotune.verification.comparison import Comparison, SlotDecision, compare, decided, overall
 from autotune.verification.failed import NO_FAILURES, Failures
@@ -43,17 +44,55 @@ _SAID = {"still better": "still ", "no longer": "no longer ", "better": "", "not
 """Maps each decision to the words that precede "better than" in the sentence about it."""
 
 
-@heeded()
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Holds the result of a comparison on fresh launches."""
+
+    holds: bool
+    """Whether no gain that the campaign found is lost, no slot (collective, communicator size, message size)
+    is slower, and launches of the setting fail no more often."""
+    comparisons: tuple[Comparison, ...]
+    """The comparison in each slot that both sides measured."""
+    text: str
+    """The result in words, as the command prints it."""
+    document: Mapping[str, Any]
+    """The result as JSON values."""
+    path: Path
+    """File with the result as JSON."""
+
+    def _repr_html_(self) -> str:
+        ratios = [[ratio_of(end) for end in (c.gain, c.low, c.high)] for c in self.comparisons]
+        rows = [
+            (place_text(c.slot), ratio_text(ratio, (low, high)), c.decision)
+            for c, (ratio, low, high) in zip(self.comparisons, ratios, strict=True)
+        ]
+        caption = "holds" if self.holds else "does not hold"
+        return html_table(f"verification: {caption}", ("call", "speed-up (95 %)", "decision"), rows)
+
+
 def verify(
     directory: Path, launches: int | None, against: tuple[Path, ...], as_json: bool, unasked: bool = False
 ) -> int:
-    """Compare a recommendation with the defaults or with another tuning, and print the result for each slot.
+    """Make a verification, print the result for each slot, and return the exit code.
+
+    The exit code is ``FINDING`` if the recommendation does not hold. For the arguments and errors see
+    ``verified``.
+    """
+    result = verified(directory, launches, against, unasked)
+    kept = f"{result.text}kept in {result.path.parent}\n"
+    sys.stdout.write(answer_text("verify", result.document) if as_json else kept)
+    return ExitCode.WELL if result.holds else ExitCode.FINDING
+
+
+@heeded()
+def verified(
+    directory: Path, launches: int | None, against: tuple[Path, ...], unasked: bool = False
+) -> Verification:
+    """Compare a recommendation with the defaults or with another tuning, and write the result into a file.
 
     A slot is a collective, a communicator size and a message size. ``launches`` is the number of launches of
     both settings together; None means as many as the scenario says. ``against`` is the directory of another
-    campaign, or parameter files; empty means the defaults. Return the exit code: ``FINDING`` if a gain that
-    the campaign found is lost, if the recommendation is slower in any slot, or if its launches fail more
-    often.
+    campaign, or parameter files; empty means the defaults.
 
     Raises:
         UserError: the campaign has no recommendation, or there is nothing to compare it with.
@@ -103,12 +142,13 @@ def verify(
         "slots": [_document(c, c.slot in gaining_slots, by_other_loop.get(c.slot)) for c in comparisons],
         "other_calls": [asdict(call) for call in other_decisions],
     }
-    text = _text(document, (tuned_side.name, reference.name))
-    write_result("verify", document, target / RESULT, text, as_json)
+    path = target / RESULT
+    write_files({path: answer_text("verify", document)}, parents=True, below=target)
     gain_is_lost = any(c.decision is SlotDecision.NO_LONGER and c.slot in gaining_slots for c in comparisons)
     counted = [*comparisons, *(by_other_loop.values() if options.other_loop == "counts" else ())]
     worse = gain_is_lost or failures.more or any(c.loses for c in counted)
-    return ExitCode.FINDING if worse else ExitCode.WELL
+    text = _text(document, (tuned_side.name, reference.name))
+    return Verification(not worse, tuple(comparisons), text, document, path)
 
 
 def _report(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from autotune import __version__
 from autotune.lint.codes import CODES, Code
 from autotune.lint.finding import Finding
+from autotune.text_table import html_table
 from autotune.views.documents import answer_text, fields_of, json_text
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -58,6 +59,14 @@ class Report:
         """Return the line that ends a report for people."""
         plural = "s" * (self.n_sure != 1)
         return f"{self.n_sure} finding{plural} in {self.n_files} file(s) for {self.mpi}\n"
+
+    def _repr_html_(self) -> str:
+        """Return the findings as a table, which a notebook shows."""
+        rows = [
+            (f"{f.file}:{f.line}", f.code, f"{'' if f.sure else 'note: '}{f.effect}", f.remedy)
+            for f in self.findings
+        ]
+        return html_table(self.count.rstrip(), ("place", "code", "effect", "remedy"), rows)
 
 
 def _text(report: Report) -> str:

@@ -23,14 +23,13 @@ No proposer keeps a state between calls, so that a campaign can be resumed by re
 this package does not import the libraries that the proposers use.
 """
 
-import warnings
 from importlib import import_module
 from typing import Any
 
 from autotune.campaign.ports import Proposer
-from autotune.errors import ScenarioError, allowed, needing
+from autotune.errors import ScenarioError, allowed, check_installed
 
-__all__ = ["PROPOSERS", "proposer"]
+__all__ = ["PROPOSERS", "check_libraries", "proposer"]
 
 PROPOSERS = {
     "ax": "Ax",
@@ -46,20 +45,23 @@ PROPOSERS = {
 """Maps the name of each proposer to the name of its class. The class is in the module that has the proposer's
 name."""
 
-_EXTRAS = {"optuna": ("optuna",), "smac": ("ConfigSpace", "smac")}
-"""Maps proposers to libraries that an optional extra with the name of the proposer installs. ConfigSpace
-comes before SMAC, because SMAC prints a traceback if ConfigSpace is missing."""
+_LIBRARIES = {
+    "ax": ("ax", "botorch"),
+    "curve": ("torch", "botorch"),
+    "gp": ("torch", "botorch", "gpytorch"),
+    "optuna": ("optuna",),
+    "smac": ("ConfigSpace", "smac"),
+}
+"""Maps proposers to the libraries of extras that they need in addition to those of every campaign."""
 
 
 def proposer(name: str, **options: Any) -> Proposer:
     """Return the proposer with a name and with options.
 
-    A library that only this proposer needs is imported now, so that a missing library is noticed before the
-    first launch.
+    Its libraries are not needed for this, so that a campaign can be planned without them.
 
     Raises:
         ScenarioError: the name is unknown, or the proposer has no option of a given name.
-        UserError: the proposer's library is not installed.
     """
     if name not in PROPOSERS:
         raise ScenarioError(f"unknown proposer {name!r}", allowed(name, PROPOSERS))
@@ -68,8 +70,14 @@ def proposer(name: str, **options: Any) -> Proposer:
     for option in options:
         if option not in option_names:
             raise ScenarioError(f"proposer {name!r} has no option {option!r}", allowed(option, option_names))
-    with needing(name, f"proposer={name}"), warnings.catch_warnings(action="ignore"):
-        for library in _EXTRAS.get(name, ()):
-            import_module(library)
     instance: Proposer = method(**options)
     return instance
+
+
+def check_libraries(name: str) -> None:
+    """Check before the first launch that the libraries of a proposer are installed.
+
+    Raises:
+        UserError: one is not.
+    """
+    check_installed(f"proposer={name}", *_LIBRARIES.get(name, ()))

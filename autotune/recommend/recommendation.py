@@ -7,10 +7,11 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from autotune.history.objectives import Z95, Slot, ratio_of
+from autotune.history.objectives import Z95, Slot, place_text, ratio_of
 from autotune.history.trial import Rule
 from autotune.recommend.other_calls import OtherCall, scope_text
 from autotune.space import Point, check_words
+from autotune.text_table import html_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,19 @@ class Recommendation:
         if not self.gains:
             return math.nan
         return ratio_of(sum(math.log(g.ratio) for g in self.gains) / len(self.gains))
+
+    def _repr_html_(self) -> str:
+        """Return the setting and its gains as a table, which a notebook shows."""
+        setting = ", ".join(f"{name}={value}" for name, value in self.point.items()) or "the defaults"
+        header = ("call", "tuned [µs]", "default [µs]", "speed-up", "95 %")
+        rows = [
+            (
+                *(place_text(g.slot), f"{g.tuned_s * 1e6:.3g}", f"{g.default_s * 1e6:.3g}"),
+                *(f"{g.ratio:.2f}×", f"{g.interval[0]:.2f} … {g.interval[1]:.2f}"),
+            )
+            for g in self.gains
+        ]
+        return html_table(f"{setting} [{self.provenance.verified}]", header, rows)
 
 
 def _as_gain(call: OtherCall, ranks: int) -> Gain:

@@ -18,7 +18,7 @@ import numpy as np
 
 from autotune.campaign.bench import Bench
 from autotune.campaign.observing import measurement_of
-from autotune.errors import CampaignError, ScenarioError, TableError, allowed
+from autotune.errors import CampaignError, ScenarioError, TableError, allowed, check_installed
 from autotune.exporters.writing import write_files
 from autotune.history.trial import Observation, Phase, Trial
 from autotune.resources import MOST_YAML, folder, user_text
@@ -46,7 +46,9 @@ def from_here(scenario: Scenario, bench: Bench, base: str, out: Path | None) -> 
     Raises:
         CampaignError: a launch failed.
         ScenarioError: there is no machine file ``base``, or it is not YAML.
+        UserError: what the fit needs is not installed.
     """
+    check_installed("calibrate", "scipy")
     machine = _base(base)
     with tempfile.TemporaryDirectory(prefix="autotune-calibrate-") as name:
         measurement = measurement_of(scenario, bench.placement.ranks)

@@ -61,7 +61,12 @@ class Answer:
     """Holds the algorithm that a tuning file selects for a call, and the reasons."""
 
     collective: str
-    algorithm: str = ""  # Name of the algorithm; empty: the library decides by itself.
-    line: int = 0  # Number of the file's line that selects the algorithm; 0: no line does.
-    component: str = ""  # Component of the library that runs the call.
-    why: list[str] = field(default_factory=list)  # The reasons, one line each.
+    """Name of the collective."""
+    algorithm: str = ""
+    """Name of the algorithm; empty: the library decides by itself."""
+    line: int = 0
+    """Number of the file's line that selects the algorithm; 0: no line does."""
+    component: str = ""
+    """Component of the library that runs the call."""
+    why: list[str] = field(default_factory=list)
+    """The reasons, one line each."""

@@ -8,6 +8,7 @@ called "no better".
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from html import escape
 from itertools import zip_longest
 
 from autotune.history.objectives import place_text, ratio_of
@@ -105,6 +106,10 @@ class Verdict:
             ("failures", self._failed.removeprefix("; ")),
         )
         return tuple((label, text) for label, text in lines if text)
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and what it is on, which a notebook shows."""
+        return f"<p>{escape(self.text)}</p>{self.recommendation._repr_html_()}"
 
     @property
     def _scope(self) -> str:

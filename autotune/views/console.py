@@ -1,4 +1,4 @@
-"""Print the course of a campaign: one line for each launch and, in a terminal, a progress bar below."""
+"""Print the course of a campaign: one line for each launch and, in a terminal or notebook, a progress bar."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from autotune.campaign.costs import Share
@@ -26,6 +25,7 @@ from autotune.space import Dropped, Point, Space
 from autotune.views.discovery import discovery_parts
 from autotune.views.ending import Ending, forecast_text
 from autotune.views.launch_line import WIDTH, LaunchLines
+from autotune.views.progress_bar import bar_for
 from autotune.views.tables import (
     design_table,
     effects_tables,
@@ -81,16 +81,7 @@ class CampaignConsole:
         self._phase, self._elapsed_s, self._took_s = "", 0.0, 0.0
         self._most_s, self._left_s = math.inf, math.inf  # the time left at the last start, and as shown
         self._legend, self._warned = False, False
-        self._task = TaskID(0)
-        self._bar: Progress | None = None
-        if console.is_terminal and detail is not Detail.QUIET:
-            self._bar = Progress(
-                TextColumn("{task.fields[place]}", markup=False),
-                BarColumn(bar_width=12),
-                TextColumn("{task.fields[best]}", markup=False),
-                console=console,
-                transient=True,
-            )
+        self._bar = None if detail is Detail.QUIET else bar_for(console)
 
     def __enter__(self) -> Self:
         return self
@@ -168,17 +159,12 @@ class CampaignConsole:
             return
         place = f"phase {self._lines.place(self._phase)} {self._phase}"
         place += f" · {clock_text(elapsed_s)} elapsed, {bound_text(left_s)} left"
-        if not self._bar.tasks:
-            self._task = self._bar.add_task("", total=1, place=place, best="")
-            self._bar.start()
-        total_s = elapsed_s + left_s
-        total = total_s if 0 < total_s < math.inf else None
-        self._bar.update(self._task, completed=elapsed_s, total=total, place=place)
+        self._bar.show(place, elapsed_s, left_s)
 
     def observed(self, step: Step) -> None:
         """Show that a launch ended; ``step`` contains the launch's result and the state of the campaign."""
-        if self._bar is not None and self._bar.tasks:
-            self._bar.update(self._task, best=self._best(step))
+        if self._bar is not None:
+            self._bar.best(self._best(step))
         if self._detail is Detail.QUIET:
             return
         self._took_s += step.observation.duration_s

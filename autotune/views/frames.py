@@ -1,18 +1,21 @@
 """Show the measurements as tables, for pandas, spreadsheets and other readers of CSV or Parquet.
 
-Place in the flow of ``autotune/__init__.py``: after step 8. Only this module uses pandas. A row of the
-history is one estimate of a call's duration: for one trial (launch), collective, communicator size, message
-size and choice of the parameters that can vary from call to call. A launch that measured nothing has one row,
-so that tables also show failures.
+Place in the flow of ``autotune/__init__.py``: after step 8. Only this module uses pandas, and writes CSV
+without it. A row of the history is one estimate of a call's duration: for one trial (launch), collective,
+communicator size, message size and choice of the parameters that can vary from call to call. A launch that
+measured nothing has one row, so that tables also show failures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autotune.campaign.costs import Share
+from autotune.errors import needing
 from autotune.history.benchmark_row import BenchmarkRow
 from autotune.history.objectives import ratio_of
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status
@@ -21,7 +24,7 @@ from autotune.recommend.summary import size_rows
 from autotune.screening import Effects
 from autotune.space import Point
 from autotune.space.parameter import worded
-from autotune.views.documents import cell
+from autotune.views.documents import csv_text
 from autotune.views.launch_line import changes_of
 
 if TYPE_CHECKING:
@@ -60,13 +63,74 @@ _GAINS = dict.fromkeys(
     ),
     "float64",
 )
+_PLAN = {"phase": "string", **dict.fromkeys(("launches", "most"), "int64")}
+_PLAN |= dict.fromkeys(("node_hours", "node_hours_most"), "float64")
 _US = 1e6
 _DECIMALS = 6
 """Number of decimals of a time in µs. No clock resolves a picosecond, and rounding avoids figures such as
 2.8000000000000003."""
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows with a name and a pandas type for each column; a value of None is missing."""
+
+    kinds: Mapping[str, str]
+    rows: Sequence[Sequence[Any]]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """Return the table as a data frame.
+
+        Raises:
+            UserError: pandas is not installed.
+        """
+        rows = [
+            [worded(v) if kind == "string" and v is not None else v for v, kind in self._typed(row)]
+            for row in self.rows
+        ]
+        return _frame(rows, self.kinds)
+
+    def written(self, format: str) -> bytes:  # noqa: A002 - the option's name
+        """Return the table as CSV or Parquet (one of ``FORMATS``).
+
+        Raises:
+            UserError: the format is Parquet, and pandas is not installed.
+        """
+        if format == "csv":
+            rows = (
+                {name: _TEXT[kind](v) for name, (v, kind) in zip(self.kinds, self._typed(row), strict=True)}
+                for row in self.rows
+            )
+            return csv_text(rows, list(self.kinds)).encode()
+        buffer = BytesIO()
+        self.frame.to_parquet(buffer, index=False)
+        return buffer.getvalue()
+
+    def _typed(self, row: Sequence[Any]) -> Iterable[tuple[Any, str]]:
+        return zip(row, self.kinds.values(), strict=True)
+
+
+def _as_float(value: Any) -> str:
+    return "" if value is None or math.isnan(value) else repr(float(value))
+
+
+_TEXT: Mapping[str, Callable[[Any], Any]] = {
+    "Int64": lambda value: "" if value is None else int(value),
+    "float64": _as_float,
+    "Float64": _as_float,
+    "boolean": lambda value: "" if value is None else bool(value),
+    "string": lambda value: "" if value is None else worded(value),
+}
+"""Maps the type of a column to the function that writes its values into CSV, as pandas writes them."""
+
+
 def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
+    """Return ``history_table`` as a data frame."""
+    return history_table(history, unset).frame
+
+
+def history_table(history: History, unset: Point | None = None) -> Table:
     """Return a row for each estimate of each trial (launch), in the order of the launches.
 
     Columns, always in this order: ``trial``, ``phase``, ``subject``, ``status``, ``reason``; the job-wide
@@ -82,48 +146,47 @@ def history_frame(history: History, unset: Point | None = None) -> pd.DataFrame:
     (the MPI's own values) is given, a column ``set`` after ``reason`` lists what a launch changed, and a
     job-wide parameter has a column only if a launch outside of the discovery changed it.
     """
-    import pandas as pd
-
     points = {o.trial.point for o in history if unset is None or o.trial.phase is not Phase.DISCOVERY}
     job = sorted({n for p in points for n, v in p.items() if unset is None or unset.get(n) != v})
     call = sorted({name for o in history for e in o.estimates for name in e.cell.choice} - set(job))
     measured = {name for o in history for e in o.estimates for name in e.extra}
     extra = {name: column for name, column in _EXTRA.items() if name in measured}
-    rows = [row for observation in history for row in _rows(observation, job, call, list(extra))]
+    rows = [
+        [*row[: len(_TRIAL)], *_set(observation, unset), *row[len(_TRIAL) :]]
+        for observation in history
+        for row in _rows(observation, job, call, list(extra))
+    ]
     kinds = {
         **_TRIAL,
+        **({} if unset is None else {"set": "string"}),
         **_kinds(job, [o.trial.point for o in history]),
         **_SLOT,
         **_kinds(call, [e.cell.choice for o in history for e in o.estimates]),
         **_FIGURES,
         **dict.fromkeys(extra.values(), "float64"),
     }
-    frame = pd.DataFrame(rows, columns=list(kinds), dtype=object)
-    for column, kind in kinds.items():
-        if kind == "string":
-            frame[column] = frame[column].map(worded, na_action="ignore")
-    frame = frame.astype(kinds)
-    if unset is not None:
-        changed = {o.trial.number: ", ".join(changes_of(o.trial, unset)) for o in history}
-        frame.insert(len(_TRIAL), "set", frame["trial"].map(changed).astype("string"))
-    return frame
+    return Table(kinds, rows)
 
 
-def measurement_frame(measurements: Iterable[BenchmarkRow]) -> pd.DataFrame:
+def _set(observation: Observation, unset: Point | None) -> tuple[str, ...]:
+    """Return what a launch changed, in words, as the only member; no member without ``unset``."""
+    return () if unset is None else (", ".join(changes_of(observation.trial, unset)),)
+
+
+def measurement_table(measurements: Iterable[BenchmarkRow]) -> Table:
     """Return a row for each measurement that was imported from the output of a benchmark, in the given order.
 
     Columns: the fields of ``BenchmarkRow`` up to ``bandwidth_MBps``, then a column for each label. A label
     that has the name of a field is called ``label.<name>``. A value that the benchmark did not print is
     missing.
     """
-    import pandas as pd
-
     listed = list(measurements)
     labels = list(dict.fromkeys(name for m in listed for name, _ in m.labels))
     fields = [[getattr(m, name) for name in _IMPORTED] for m in listed]
     rows = [[*values, *map(dict(m.labels).get, labels)] for values, m in zip(fields, listed, strict=True)]
-    kinds = _IMPORTED | {f"label.{name}" if name in _IMPORTED else name: "string" for name in labels}
-    return pd.DataFrame(rows, columns=list(kinds), dtype=object).astype(kinds)
+    return Table(
+        _IMPORTED | {f"label.{name}" if name in _IMPORTED else name: "string" for name in labels}, rows
+    )
 
 
 def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
@@ -134,8 +197,6 @@ def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
     high over the value at low, only on log scale; ``p_value``; ``contribution`` in per cent; and ``active``,
     which says whether the effect is significant.
     """
-    import pandas as pd
-
     rows = [
         [
             *(analysis.response, e.factor, str(e.low), str(e.high), e.effect, e.std_err, *e.interval()),
@@ -145,7 +206,7 @@ def effects_frame(effects: Iterable[Effects]) -> pd.DataFrame:
         for analysis in effects
         for e in analysis.effects
     ]
-    return pd.DataFrame(rows, columns=list(_EFFECTS), dtype=object).astype(_EFFECTS)
+    return _frame(rows, _EFFECTS)
 
 
 def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
@@ -156,8 +217,6 @@ def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
     ``speedup_high`` (95 %), and ``other_loop`` with its limits: the speed-up in the other kind of timing
     loop, which is missing if it was not measured.
     """
-    import pandas as pd
-
     rows = size_rows(recommendation) if recommendation else ()
     names = list(dict.fromkeys(name for row in rows for name in row.choice))
     kinds = {**_SLOT, **_kinds(names, [row.choice for row in rows]), **_GAINS}
@@ -168,7 +227,7 @@ def gains_frame(recommendation: Recommendation | None) -> pd.DataFrame:
         + [row.gain.ratio, *row.gain.interval, *(row.gain.other_loop or (None, None, None))]
         for row in rows
     ]
-    return pd.DataFrame(values, columns=list(kinds), dtype=object).astype(kinds)
+    return _frame(values, kinds)
 
 
 def plan_frame(phases: Iterable[Share], nodes: int, timeout_s: float) -> pd.DataFrame:
@@ -177,25 +236,18 @@ def plan_frame(phases: Iterable[Share], nodes: int, timeout_s: float) -> pd.Data
     ``node_hours`` counts only the time in which launches measure; ``node_hours_most`` is reached if ``most``
     launches are made and each lasts ``timeout_s``.
     """
-    import pandas as pd
-
     hours = nodes / 3600
     rows = [
-        (p.phase, p.launches, p.most, p.launches * p.launch_s * hours, p.most * timeout_s * hours)
+        [p.phase, p.launches, p.most, p.launches * p.launch_s * hours, p.most * timeout_s * hours]
         for p in phases
     ]
-    return pd.DataFrame(rows, columns=["phase", "launches", "most", "node_hours", "node_hours_most"])
+    return _frame(rows, _PLAN)
 
 
-def table_bytes(frame: pd.DataFrame, format: str) -> bytes:  # noqa: A002 - the option's name
-    """Return a frame as CSV or Parquet (one of ``FORMATS``), without its index."""
-    if format == "csv":
-        text = frame.select_dtypes(["object", "string", "category"]).columns
-        quoted = frame.assign(**{str(name): frame[name].astype(object).map(cell) for name in text})
-        return str(quoted.to_csv(index=False, header=[*map(cell, frame.columns)])).encode()
-    buffer = BytesIO()
-    frame.to_parquet(buffer, index=False)
-    return buffer.getvalue()
+def _frame(rows: Sequence[Sequence[Any]], kinds: Mapping[str, str]) -> pd.DataFrame:
+    with needing("tune", "a data frame"):
+        import pandas as pd
+    return pd.DataFrame(rows, columns=list(kinds), dtype=object).astype(dict(kinds))
 
 
 def _rows(

@@ -1,11 +1,11 @@
-"""The default install is enough for a campaign with the default proposer, its files and its page."""
+"""The extra ``tune`` is enough for a campaign with the default proposer, its files and its page."""
 
 import json
 import os
 import sys
 
 from tests.program import ran
-from tests.unit.test_dependencies import DECLARED, IMPORTED, OWNERS, ROOT, needed
+from tests.unit.test_dependencies import IMPORTED, OWNERS, ROOT, TUNING, needed
 
 PROGRAM = """
 import json, sys
@@ -38,8 +38,8 @@ VERBS = (
 )
 
 
-def test_a_campaign_its_files_and_its_page_need_no_extra(tmp_path):
-    default = needed(DECLARED["dependencies"])
+def test_a_campaign_its_files_and_its_page_need_no_other_extra(tmp_path):
+    default = needed(TUNING)
     brought = needed(IMPORTED) - default
     gone = sorted(
         top for top, owners in OWNERS.items() if {its.lower().replace("_", "-") for its in owners} <= brought

@@ -84,6 +84,44 @@ def test_a_notebook_finds_what_the_program_finds(name):
         assert answer["default_us"][str(slot[2])] == pytest.approx(default[slot].median_s * 1e6)
 
 
+_CAMPAIGN = """
+from autotune import Campaign
+words = ("hydra/launcher=simulated", "proposer=random", "sizes=[8,4k]", "budget.launches=6")
+campaign = Campaign("allreduce_8node", *words, "verify.enabled=false")
+campaign.run(quiet={quiet})
+"""
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_cell_shows_the_progress_of_its_campaign(quiet, tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_CONF", "/no/such/slurm.conf")
+    codes = (_CAMPAIGN.format(quiet=quiet), "campaign")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
+    client = NotebookClient(notebook, timeout=250, resources={"metadata": {"path": str(tmp_path)}})
+    drawn = []
+
+    take = client.process_message
+
+    def seen(message, cell, cell_index):
+        content = message["content"]
+        if message["msg_type"] in ("display_data", "update_display_data"):
+            drawn.append((content["transient"]["display_id"], content["data"]["text/html"]))
+        return take(message, cell, cell_index)
+
+    client.process_message = seen
+    client.execute()
+    shown, last = notebook.cells[0].outputs, notebook.cells[1].outputs[0].data
+    assert last["text/html"].startswith("<p>allreduce_8node: complete, ")
+    if quiet:
+        assert drawn == []
+        assert [output.output_type for output in shown] == ["execute_result"]
+        return
+    assert len({display_id for display_id, _ in drawn}) == 1
+    assert any("phase 1/" in html and "<progress" in html for _, html in drawn)
+    assert drawn[-1][1] == ""
+    assert "campaigns/allreduce_8node" in "".join(o.text for o in shown if o.output_type == "stream")
+
+
 RUN = {path.stem for path in NOTEBOOKS.glob("*.ipynb")} - {"reading_with_pandas"}
 
 

@@ -69,9 +69,20 @@ def test_the_wheel_holds_what_is_read_at_run_time(installed):
         "autotune/lint/codes.toml",
         "hydra_plugins/autotune/slurm.py",
         "autotune_formats/ucc.py",
+        "autotune/docs/schemas/status.schema.json",
+        "autotune/py.typed",
     ):
         assert (installed / name).is_file(), name
     assert not (installed / "hydra_plugins" / "__init__.py").exists()
+
+
+def test_the_wheel_has_both_commands(installed):
+    [points] = installed.glob("mpi_autotune-*.dist-info/entry_points.txt")
+    scripts = points.read_text().partition("[console_scripts]\n")[2].partition("\n\n")[0]
+    assert {*scripts.split("\n")} >= {
+        "autotune = autotune.__main__:main",
+        "mpi-autotune = autotune.__main__:main",
+    }
 
 
 def test_formats_of_the_wheels_own_plugins_are_found(installed, tmp_path):

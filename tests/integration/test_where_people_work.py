@@ -101,6 +101,8 @@ def test_the_hook_runs_from_a_clone_in_an_environment_of_its_own(tmp_path):
     assert done.returncode == 1, done.stdout + done.stderr
     assert "autotune lint" in done.stdout and "- exit code: 1" in done.stdout
     assert "etc/mca-params.conf:1: MPI203 OMPI_MCA_pml" in done.stdout and "notes.md" not in done.stdout
+    assert [*(tmp_path / "home").glob("*/py_env*/lib/python3*/site-packages/tree_sitter")]
+    assert not [*(tmp_path / "home").glob("*/py_env*/lib/python3*/site-packages/torch")]
     conf.write_text("pml = ucx\n")
     git("add", ".", cwd=site)
     done = ran(command, cwd=site, env=env)
@@ -213,3 +215,4 @@ def test_the_action_installs_the_project_into_an_environment_of_its_own(tmp_path
     done = runner.step(1, files="mca-params.conf")
     assert done.returncode == 1, done.stderr
     assert "title=MPI203%3A" in done.stdout
+    assert not [*tmp_path.rglob("site-packages/torch")]

@@ -18,6 +18,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from autotune.commands import companions
+from autotune.errors import BROUGHT
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,6 +40,7 @@ ROOMS = (*CORE, *COMPANIONS, *OUTER)
 CROSSINGS = {
     ("application.profiles", "tables"): "tables by hand are read as all tables are",
     ("commands.api", "application"): "the public functions, which import it when they are called",
+    ("commands.api", "lint"): "the same",
     ("doe.regression", "tables"): "a table's columns",
     ("simulate.verb", "tables"): "logs that a machine is calibrated from",
 }
@@ -344,6 +346,12 @@ def test_launchers_are_connected_by_hydra_alone_and_formats_by_entry_points():
 def test_what_is_private_to_hydra_stands_in_the_bridge_and_in_one_module_of_the_launchers():
     users = {m.name for m in MODULES if any(dotted.startswith("hydra._internal") for dotted, _ in m.imports)}
     assert {name.rpartition(".")[2] for name in users} == {"composing", "hydra_bridge", "_plugin"}
+
+
+def test_no_module_imports_what_the_light_installation_lacks_before_it_is_used():
+    """Within functions alone, and for type checking."""
+    eager = re.compile(rf"^(?:import|from) (?:{'|'.join(BROUGHT)})\b", re.MULTILINE)
+    assert [module.name for module in MODULES if eager.search(module.text)] == []
 
 
 def test_importing_the_package_imports_nothing_heavy():

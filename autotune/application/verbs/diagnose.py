@@ -31,7 +31,7 @@ from autotune.campaign.turns import BlockTime, Side, Turn, are_heats, launch_eac
 from autotune.commands.hydra_bridge import answer_of
 from autotune.commands.keys import quoted
 from autotune.commands.verify import environment_in
-from autotune.errors import CampaignError, ExitCode, UserError
+from autotune.errors import CampaignError, ExitCode, UserError, check_installed
 from autotune.exporters.document import recommendation_of
 from autotune.history.trial import Phase, Subject, Trial
 from autotune.recommend.recommendation import Recommendation
@@ -108,6 +108,8 @@ def of_run(
         hint = "give a recording, or the application behind --, e.g. -- mpirun -n 4 ./app"
         raise UserError("nothing to diagnose", hint)
     else:
+        if seconds > 0:  # before the application runs
+            check_installed("measuring best times", "scipy")
         with contextlib.redirect_stdout(io.StringIO()):  # hides the summary of ``record``
             code = ExitCode.FINDING if record(words, 1, out, None, False) else ExitCode.WELL
     recorded, floor = read_calls(out), kept_floor(out)

@@ -95,9 +95,9 @@ def compared_on(
     design = design_of(campaign.about, launches)
     installation = installation_of(command)
     _check_same_mpi(campaign, installation)
-    target = new_folder(directory, "application-")
+    recommendation, target = campaign.recommended(), new_folder(directory, "application-")
     make_empty(target)
-    env = in_force(campaign.recommended(), campaign.about.space.stack, target / "files", str(campaign.path))
+    env = in_force(recommendation, campaign.about.space.stack, target / "files", str(campaign.path))
     words = _placed(campaign, installation, command)
     runs: list[tuple[int, bool, float]] = []
     faults: tuple[list[int], list[int]] = ([], [])

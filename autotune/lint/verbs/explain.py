@@ -1,6 +1,7 @@
 """``lint FILE --explain``: show which line of a tuning file selects the algorithm of a call, and why."""
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -36,24 +37,12 @@ def explain(
             ``ranks``.
         TableError: the content of the file does not fit its kind.
     """
-    nbytes = size_in_bytes(size)
-    if nbytes is None or nbytes < 0 or nbytes != int(nbytes):
-        raise UserError(f"--bytes {size} is no size", "whole bytes, or such as 64k")
-    if ppn is not None and ppn > ranks:
-        raise UserError(f"--ppn {ppn} is more than --ranks {ranks}", "at most as many on a node as there are")
-    names = [collective_named(collective)] if collective else []
-    text = user_text(path, raised=UserError)
-    call = partial(_call, ranks=ranks, nbytes=int(nbytes), ppn=ppn or 0)
-    if names:
-        decision = explained(path, text, call(names[0]), mpi, _read, fixed_algorithm)
-        answers = [decision] if decision else []
-    else:
-        answers = concerned(path, text, call, mpi, _read, fixed_algorithm)
+    call, answers = answers_of(path, ranks, size, collective, ppn, mpi)
+    if answers is None:
+        sys.stderr.write(f"not explained: {path} is of an unknown kind\n")
+        return ExitCode.UNKNOWN
     if not answers:
-        if names or explained(path, text, call("allreduce"), mpi, _read, fixed_algorithm) is None:
-            sys.stderr.write(f"not explained: {path} is of an unknown kind\n")
-            return ExitCode.UNKNOWN
-        sys.stdout.write(f"{path} decides no call of {size_text(int(nbytes))} on {ranks} ranks\n")
+        sys.stdout.write(f"{path} decides no call of {size_text(call('').nbytes)} on {ranks} ranks\n")
         return ExitCode.FINDING
     if as_json:
         calls = [_document(answer, call(answer.collective)) for answer in answers]
@@ -61,6 +50,29 @@ def explain(
     else:
         sys.stdout.write("\n".join(_words(answer, call(answer.collective)) for answer in answers))
     return ExitCode.WELL if any(answer.line for answer in answers) else ExitCode.FINDING
+
+
+def answers_of(
+    path: Path, ranks: int, size: str, collective: str | None, ppn: int | None, mpi: str
+) -> tuple[Callable[[str], Asked], list[Answer] | None]:
+    """Return a function from a collective to the call, and which algorithms a tuning file selects.
+
+    The answers are None for a file of an unknown kind. See ``explain`` for the arguments and errors.
+    """
+    nbytes = size_in_bytes(size)
+    if nbytes is None or nbytes < 0 or nbytes != int(nbytes):
+        raise UserError(f"--bytes {size} is no size", "whole bytes, or such as 64k")
+    if ppn is not None and ppn > ranks:
+        raise UserError(f"--ppn {ppn} is more than --ranks {ranks}", "at most as many on a node as there are")
+    text = user_text(path, raised=UserError)
+    call = partial(_call, ranks=ranks, nbytes=int(nbytes), ppn=ppn or 0)
+    if collective:
+        answer = explained(path, text, call(collective_named(collective)), mpi, _read, fixed_algorithm)
+        return call, [answer] if answer else None
+    answers = concerned(path, text, call, mpi, _read, fixed_algorithm)
+    if not answers and explained(path, text, call("allreduce"), mpi, _read, fixed_algorithm) is None:
+        return call, None
+    return call, answers
 
 
 def _call(collective: str, ranks: int, nbytes: int, ppn: int) -> Asked:

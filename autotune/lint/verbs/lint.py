@@ -61,15 +61,26 @@ def lint(paths: tuple[Path, ...], asked: Asked, form: str = "text", stdin_name: 
     """
     if form not in FORMATS:
         raise UserError(f"--format {form}", allowed(form, FORMATS))
-    codes = chosen(asked.select, asked.ignore)
     files = _files(paths, stdin_name)
-    not_judged = tuple(_unjudged(files))
-    sys.stderr.writelines(f"not judged: {one}\n" for one in not_judged)
+    report = reported(files, asked)
+    sys.stderr.writelines(f"not judged: {one}\n" for one in report.unjudged)
     sys.stderr.writelines(f"not judged, a plugin is left out: {why}\n" for why in unusable())
     with suppress(StackError):
         version = find(stack="openmpi").version
         remarks = ((path, other_version(text, version)) for path, text in files.items())
         sys.stderr.writelines(f"{path}: {words}\n" for path, words in remarks if words)
+    sys.stdout.write(FORMATS[form](report))
+    return ExitCode.FINDING if report.n_sure else ExitCode.UNKNOWN if report.unjudged else ExitCode.WELL
+
+
+def reported(files: Mapping[PurePath, str], asked: Asked) -> Report:
+    """Return what the MPI would ignore or misread in files, given the text of each by its path.
+
+    Raises:
+        UserError: the MPI or a code is unknown.
+    """
+    codes = chosen(asked.select, asked.ignore)
+    not_judged = tuple(_unjudged(files))
     mpi = asked.mpi or DEFAULT
     nodes = measured_on(files.values()) if asked.nodes is None else asked.nodes
     knobs, parts = installed(mpi)
@@ -78,9 +89,7 @@ def lint(paths: tuple[Path, ...], asked: Asked, form: str = "text", stdin_name: 
     shown = tuple(finding for finding in wanted if finding.sure or asked.everything)
     n_judged = len(files) - sum(not one.line for one in not_judged)
     folder, docs = Path.cwd(), os.environ.get("AUTOTUNE_DOCS", "")
-    report = Report(mpi, n_judged, shown, len(wanted) - len(shown), not_judged, folder, docs)
-    sys.stdout.write(FORMATS[form](report))
-    return ExitCode.FINDING if report.n_sure else ExitCode.UNKNOWN if not_judged else ExitCode.WELL
+    return Report(mpi, n_judged, shown, len(wanted) - len(shown), not_judged, folder, docs)
 
 
 def _files(paths: tuple[Path, ...], stdin_name: str) -> dict[PurePath, str]:

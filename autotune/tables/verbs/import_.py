@@ -11,6 +11,7 @@ from autotune.resources import MOST_BYTES, decoded, user_text
 from autotune.stacks.asked import collective_named
 from autotune.tables.importers import BenchmarkRow, NamePattern, read, read_noted, told_apart
 from autotune.text_table import as_delimited
+from autotune.views.frames import measurement_table
 
 
 def import_files(
@@ -48,9 +49,7 @@ def import_files(
         left_out += omissions
         records += map(pattern.completed, rows) if pattern else rows
     records = _completed(records, comm_size, operation)
-    from autotune.views.frames import measurement_frame
-
-    print_or_write(measurement_frame(records), out)
+    print_or_write(measurement_table(records), out)
     if out is not None:
         noun = "file" if len(files) == 1 else "files"
         sys.stderr.write(f"{len(records)} rows of {len(files)} {noun} in {out}\n")

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import autotune
-from autotune import Campaign, load_space
+from autotune import Campaign, explain, lint_files, load_space
 from autotune.cli import main
-from autotune.errors import JournalError, ScenarioError, SpaceError, UserError
+from autotune.errors import AutotuneError, JournalError, ScenarioError, SpaceError, UserError
 from autotune.history.events import State
 from tests.schemas import answer
 
@@ -141,6 +141,82 @@ def test_mistakes_are_told_when_they_are_made(words, said, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
+def test_a_notebook_shows_a_campaign_and_its_results(ran, tmp_path):
+    campaign, _ = ran
+    shown = campaign._repr_html_()
+    assert "allreduce_8node: complete, " in shown
+    assert "SIMULATED" in shown
+    assert shown.count("<tr>") == 1 + len(campaign.gains)
+    assert campaign.recommendation._repr_html_() in shown
+    assert campaign.verdict.text.partition(":")[0] in campaign.verdict._repr_html_()
+    fresh = Campaign("allreduce_8node", *WORDS, f"campaign.dir={tmp_path / 'fresh'}")
+    assert fresh._repr_html_() == f"<p>&lt;Campaign {tmp_path / 'fresh'}: not begun&gt;</p>"
+
+
+def test_a_verification_is_that_of_the_verb(ran):
+    campaign, _ = ran
+    result = campaign.verify(launches=8, quiet=True, yes=True)
+    assert result.path.parent.parent == campaign.directory / "verifications"
+    kept = json.loads(result.path.read_text())
+    assert kept["launches"] <= 8
+    assert [list(c.slot) for c in result.comparisons] == [row["slot"] for row in kept["slots"]]
+    assert result.holds is not any(row["loses"] or row["decision"] == "no longer" for row in kept["slots"])
+    assert f"on {kept['launches']} fresh launches" in result.text
+    assert result._repr_html_().count("<tr>") == 1 + len(result.comparisons)
+    with pytest.raises(UserError, match="files have no effect there"):
+        campaign.verify(against=[campaign.directory / "journal.jsonl"], quiet=True, yes=True)
+
+
+def test_what_is_simulated_is_installed_on_request_alone(ran, tmp_path, monkeypatch):
+    campaign, _ = ran
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(UserError, match="choice=best"):
+        campaign.install(choice="best")
+    with pytest.raises(AutotuneError, match="not installed: these results are SIMULATED"):
+        campaign.install(choice="recommended")
+    assert list(tmp_path.iterdir()) == []
+    files = campaign.install(choice="recommended", yes=True)
+    assert files
+    assert all(path.is_relative_to(tmp_path) for path in files)
+    assert main(["install", "--remove"]) == 0
+
+
+def test_files_are_checked_as_by_the_verb(tmp_path, capsys):
+    wrong = tmp_path / "mca-params.conf"
+    wrong.write_text("coll_tuned_use_dynamic_rules = 1\nbtl = 'self,tcp'\n")
+    code = main(["lint", str(wrong)])
+    printed = capsys.readouterr().out
+    report = lint_files(wrong)
+    assert (report.n_sure > 0, code) == (True, 1)
+    assert "".join(f"{finding}\n" for finding in report.findings) + report.count in printed
+    assert {finding.file for finding in report.findings} == {wrong}
+    assert len(lint_files(wrong, everything=True).findings) == report.n_sure + report.n_hidden
+    assert "self,tcp" in report._repr_html_()
+    (tmp_path / "notes.xyz").write_text("nothing that is known\n")
+    assert lint_files(tmp_path / "notes.xyz").unjudged
+    for nothing in ((), (tmp_path,), (tmp_path / "absent",)):
+        with pytest.raises(UserError):
+            lint_files(*nothing)
+
+
+def test_a_call_is_explained_as_by_the_verb(tmp_path, capsys):
+    rules = tmp_path / "rules.conf"
+    rules.write_text("1\n2 # allreduce\n1\n2\n2\n0 1 0 0\n4096 4 0 0\n")
+    assert main(["lint", str(rules), "--explain", "--ranks", "64", "--bytes", "4k", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    answers = explain(rules, 64, "4k")
+    assert [(a.collective, a.algorithm or None, a.line or None) for a in answers] == [
+        (row["collective"], row["algorithm"], row["line"]) for row in told["calls"]
+    ]
+    assert [(a.collective, a.algorithm, a.line) for a in answers] == [("allreduce", "ring (4)", 7)]
+    assert explain(rules, 64, 4096, collective="allreduce") == answers
+    with pytest.raises(UserError, match="no size"):
+        explain(rules, 64, -1)
+    (tmp_path / "notes.xyz").write_text("nothing that is known\n")
+    with pytest.raises(UserError, match="unknown kind"):
+        explain(tmp_path / "notes.xyz", 64, 8)
+
+
 def test_what_is_no_campaign_is_not_opened(tmp_path):
     with pytest.raises(UserError, match="holds no campaign"):
         Campaign.open(tmp_path)
@@ -160,7 +236,9 @@ def test_spaces_by_name_and_by_path(tmp_path):
 
 
 def test_the_package_offers_what_its_stub_declares():
-    assert dir(autotune) == ["Campaign", "__version__", "diagnose", "load_space", "record"]
+    assert dir(autotune) == [
+        *("Campaign", "__version__", "diagnose", "explain", "lint_files", "load_space", "record")
+    ]
     stub = (Path(autotune.__file__).parent / "__init__.pyi").read_text()
     for name in dir(autotune):
         assert name in stub

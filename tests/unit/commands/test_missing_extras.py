@@ -12,6 +12,14 @@ SIMULATED = ("tune", "conf=allreduce_8node", "hydra/launcher=simulated", "campai
 LAUNCHED = ("measure", *SIMULATED[1:3])
 MODEL = ("--response", "y", "--terms", "x")
 CASES = [
+    *(("tune", library, SIMULATED) for library in ("torch", "botorch", "scipy")),
+    *(("tune", library, (*SIMULATED, "proposer=ax")) for library in ("ax", "botorch")),
+    *(("tune", library, (*SIMULATED, "proposer=gp")) for library in ("gpytorch", "torch")),
+    ("tune", "scipy", LAUNCHED),
+    ("tune", "scipy", ("screen", "{}/rows.csv", "--factors", "x", "--responses", "y:min")),
+    ("tune", "plotly", ("report", "{}/rows.csv", "--out", "{}/page.html")),
+    ("tune", "jinja2", ("report", "{}/rows.csv", "--out", "{}/page.html")),
+    ("tune", "pandas", ("import", "{}/rows.csv", "--out", "{}/out.parquet")),
     ("optuna", "optuna", (*SIMULATED, "proposer=optuna")),
     ("smac", "smac", (*SIMULATED, "proposer=smac")),
     ("smac", "ConfigSpace", (*SIMULATED, "proposer=smac")),

@@ -11,9 +11,10 @@ from autotune.cli import main
 from autotune.commands.history import history as print_history
 from autotune.commands.history import print_or_write
 from autotune.errors import TableError, UserError
+from autotune.history.benchmark_row import BenchmarkRow
 from autotune.history.trial import Cell, Estimate, History, Observation, Phase, Status, Subject, Trial
 from autotune.space import Point
-from autotune.views.frames import history_frame, table_bytes
+from autotune.views.frames import Table, history_frame, history_table, measurement_table
 
 COLUMNS = [
     *("trial", "phase", "subject", "status", "reason"),
@@ -118,22 +119,32 @@ def test_an_empty_history_still_has_its_columns():
 
 
 def test_csv_goes_to_standard_output_or_a_file(history, capsys, tmp_path):
-    frame = history_frame(history)
-    print_or_write(frame, None)
+    table = history_table(history)
+    print_or_write(table, None)
     shown = capsys.readouterr().out
     assert shown.splitlines()[1] == "1,baseline,untouched,ok,,,,,allreduce,2,8,,,2.8,0.056,2.66,2.94,40,3"
     assert shown.splitlines()[4] == "3,search,sweep,timeout,ended after 60 s,64k,False," + "," * 11
-    print_or_write(frame, tmp_path / "history.parquet")  # a file has the format of its name
+    print_or_write(table, tmp_path / "history.parquet")  # a file has the format of its name
     assert len(pd.read_parquet(tmp_path / "history.parquet")) == 5
-    print_or_write(frame, tmp_path / "history.csv")
+    print_or_write(table, tmp_path / "history.csv")
     assert (tmp_path / "history.csv").read_text() == shown
-    assert len(pd.read_csv(io.StringIO(shown))) == len(frame)
+    assert len(pd.read_csv(io.StringIO(shown))) == len(table.frame)
+
+
+def test_csv_is_that_of_pandas(history):
+    label = (("datatype", "MPI_FLOAT"), ("share", "0.5"))
+    rows = [
+        BenchmarkRow("a.log", 3, "OSU", "7.4", "bcast", 8, 4, 5.0, 1e-7, None, 100, None, label),
+        BenchmarkRow("b, c.log", 4, "", "", "", None, 1 << 40, None, bandwidth_MBps=1e22),
+    ]
+    for table in (history_table(history), history_table(history, Point()), measurement_table(rows)):
+        assert table.written("csv").decode() == table.frame.to_csv(index=False)
 
 
 def test_parquet_gives_the_same_frame_back(history):
-    frame = history_frame(history)
-    read = pd.read_parquet(io.BytesIO(table_bytes(frame, "parquet")))
-    pd.testing.assert_frame_equal(read, frame)
+    table = history_table(history)
+    read = pd.read_parquet(io.BytesIO(table.written("parquet")))
+    pd.testing.assert_frame_equal(read, table.frame)
 
 
 def test_what_cannot_be_written_is_said(tmp_path):
@@ -142,13 +153,13 @@ def test_what_cannot_be_written_is_said(tmp_path):
     with pytest.raises(TableError, match="--out"):
         print_history(tmp_path, "parquet", None)
     with pytest.raises(UserError, match="cannot write"):
-        print_or_write(pd.DataFrame(), tmp_path / "nowhere" / "history.csv")
+        print_or_write(Table({}, ()), tmp_path / "nowhere" / "history.csv")
 
 
 def test_import_takes_a_history_without_what_failed(history, tmp_path, capsys):
     crashed, table, out = history.observations[2], tmp_path / "all.csv", tmp_path / "table.csv"
     crashed = replace(crashed, status=Status.CRASHED, reason='rank 0: "Segmentation fault",\tand | so on')
-    table.write_bytes(table_bytes(history_frame(History((*history, crashed))), "csv"))
+    table.write_bytes(history_table(History((*history, crashed))).written("csv"))
     assert main(["import", str(table), "--out", str(out)]) == 0
     assert f"left out: 4 rows of {table} whose status is not ok\n" in capsys.readouterr().err
     taken = pd.read_csv(out)
