@@ -14,7 +14,7 @@ from autotune.guard.kept import slot_words
 from autotune.guard.verdict import LOSS, Kind, Loss, NightVerdict, SlotEstimate
 from autotune.history.objectives import Slot, ratio_of
 from autotune.views.documents import fields_of
-from autotune.views.text import figure_text
+from autotune.views.text import figure_text, own_line
 
 _PERCENT = 100
 
@@ -138,8 +138,7 @@ class CheckReport:
     @property
     def again(self) -> str:
         """Return a shell command that tunes again only the slots that became slower; empty if none did."""
-        words = ["python", "-m", "autotune", *self.how, f"retune={self.folder}"]
-        return shlex.join(words) if self.worse else ""
+        return own_line(*self.how, f"retune={self.folder}") if self.worse else ""
 
     def document(self) -> dict[str, Any]:
         """Return the report as JSON values for programs."""
