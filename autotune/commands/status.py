@@ -21,9 +21,11 @@ from autotune.commands.companions import sites
 from autotune.commands.kept_status import JOBS, LONG, Progress, is_site, store_status, stored_status
 from autotune.commands.terminal import console
 from autotune.errors import AutotuneError, UserError
+from autotune.exporters.document import call_document
 from autotune.history.events import State
 from autotune.history.folder import FILE
 from autotune.history.journal import Journal, content
+from autotune.history.objectives import known_end
 from autotune.history.trial import History
 from autotune.recommend.recommendation import Checked, Provenance
 from autotune.structure import plain
@@ -203,7 +205,7 @@ def _verdict(conclusion: Conclusion) -> dict[str, Any]:
 
 def _choice(choice: Choice) -> dict[str, Any]:
     """Return as JSON values a setting that the user may choose, and the slots in which it loses time."""
-    recommendation = choice.recommendation
+    recommendation, others = choice.recommendation, choice.recommendation.others
     return {
         "kind": choice.kind,
         "checked": choice.checked,
@@ -214,11 +216,11 @@ def _choice(choice: Choice) -> dict[str, Any]:
             {
                 "slot": list(price.gain.slot),
                 "ratio": price.gain.ratio,
-                "interval": list(price.gain.interval),
+                "interval": [known_end(end) for end in price.gain.interval],
                 "main_effect": plain(price.effect),
             }
             for price in choice.prices
         ],
-        **({"other_calls": plain(recommendation.others)} if recommendation.others else {}),
+        **({"other_calls": [call_document(call) for call in others]} if others else {}),
         "text": choice.text,
     }

@@ -30,6 +30,7 @@ from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.files import export_files
 from autotune.exporters.launch_line import placed
 from autotune.history.folder import check_ours, make_empty
+from autotune.history.objectives import known_end
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.scenario.pattern import check_pattern, found
@@ -132,6 +133,8 @@ def compared_on(
         "more_is_better": more_is_better,
         "environment": env,
         **asdict(verdict),
+        "low": known_end(verdict.low),
+        "high": known_end(verdict.high),
         "runs": {name: [value for _, side, value in runs if side == i] for i, name in enumerate(_SIDES)},
         "saved": list(verdict.saved) if figure is None else None,
         "campaign_s": sum(o.duration_s for o in campaign.history),
