@@ -145,6 +145,16 @@ def test_the_schemas_for_editors_are_those_of_the_code(generated):
         assert path.read_text("utf-8") == text, f"python docs/{path.parent.name}.py writes it anew"
 
 
+@pytest.mark.parametrize("name", EDITORS)
+def test_a_schema_for_editors_follows_from_public_names(name):
+    """Of a private table no reader of its module sees that a published schema changes with it."""
+    tree = ast.parse((ROOT / "docs" / "_schemas.py").read_text("utf-8"))
+    imported = {f"{n.module}.": n.names for n in tree.body if isinstance(n, ast.ImportFrom)}
+    of_room = [names for module, names in imported.items() if module.startswith(f"autotune.{name}.")]
+    assert of_room
+    assert not [alias.name for names in of_room for alias in names if alias.name.startswith("_")]
+
+
 def faults(name, document):
     return [fault.json_path for fault in Draft202012Validator(schema(name)).iter_errors(document)]
 
