@@ -21,6 +21,7 @@ from autotune.application.verification import (
     difference,
     judged,
 )
+from autotune.application.worth import end_text
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.interruption import alarm, check, heeded
 from autotune.campaign.turns import turns_of
@@ -264,8 +265,7 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
     ]
     if is_time:
         saved, low, high = verdict.saved
-        lowest = "−∞" if low == -math.inf else f"{low:.3g}"
-        lines.append(f"  a run saves {saved:.3g} s ({lowest} … {high:.3g})")
+        lines.append(f"  a run saves {saved:.3g} s ({end_text(low)} … {high:.3g})")
         lines.append(f"  {_payback(document['campaign_s'], verdict)}")
     if document["predicted"]:
         lines.append(f"  predicted: {document['predicted']}")
