@@ -1,7 +1,7 @@
 """Hold how a campaign stands as facts, and say it in four lines: use now, promising, why, go on with.
 
 The facts are stored; the lines name the campaign's directory as the caller wrote it, and the Python that runs
-when they are told. This module imports no heavy modules, so that ``status`` starts quickly.
+when they are written. This module imports no heavy modules, so that ``status`` starts quickly.
 """
 
 import math
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Hold how a campaign stands in words; empty texts are not shown."""
+    """Hold the words for how a campaign stands; empty texts are not shown."""
 
     use_now: str  # The verified setting with the path of its files, or the stack's own defaults.
     promising: str = ""  # The best setting that is not verified, its speed-up, the size that keeps it open.
