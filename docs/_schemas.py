@@ -21,9 +21,9 @@ from autotune.commands.keys import explained, groups
 from autotune.measure.location import Estimator
 from autotune.proposers import PROPOSERS
 from autotune.resources import folder
-from autotune.scenario import _POSITIVE, _RANGES, CHOICES, Scenario
+from autotune.scenario import CHOICES, POSITIVE, RANGES, Scenario
 from autotune.scenario.whole_site import SETTINGS, Wishes
-from autotune.space.loader import _APPLY_KEYS, _PARAMETER_KEYS, _SPACE_KEYS, _VARIABLES
+from autotune.space.loader import APPLY_KEYS, PARAMETER_KEYS, SPACE_KEYS, VARIABLE_KEYS
 from autotune.space.parameter import Parameter
 
 PLACE = Path(__file__).parent / "schemas"
@@ -104,7 +104,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
 def scenario_schema() -> dict[str, Any]:
     """Return the schema of a file in ``conf/conf/``."""
     comments = {**key_comments(), **dict(explained())}
-    positive = {f"{section}.{name}" for section, names in _POSITIVE.items() for name in names}
+    positive = {f"{section}.{name}" for section, names in POSITIVE.items() for name in names}
     of = _Types(
         blank=_BLANK,
         choices={
@@ -116,7 +116,7 @@ def scenario_schema() -> dict[str, Any]:
         },
         ranges={
             **{key: {"exclusiveMinimum": 0} for key in positive},
-            **{key: {"minimum": 0, **({"maximum": 1} if high == 1 else {})} for key, high in _RANGES.items()},
+            **{key: {"minimum": 0, **({"maximum": 1} if high == 1 else {})} for key, high in RANGES.items()},
         },
         said=comments,
         open={*_nulls()},
@@ -145,18 +145,18 @@ def scenario_schema() -> dict[str, Any]:
 
 def space_schema() -> dict[str, Any]:
     """Return the schema of a file in ``search_spaces/``."""
-    parameter = _Types().mapping(Parameter, names=_PARAMETER_KEYS)
+    parameter = _Types().mapping(Parameter, names=PARAMETER_KEYS)
     variables = {"type": "object", "additionalProperties": _SCALAR}
     target = {
         "type": "object",
-        "properties": {key: variables if key in _VARIABLES else {"type": "string"} for key in _APPLY_KEYS},
+        "properties": {key: variables if key in VARIABLE_KEYS else {"type": "string"} for key in APPLY_KEYS},
         "additionalProperties": False,
     }
     by_value = {"type": "object", "additionalProperties": {"$ref": "#/$defs/target"}}
     parameter["properties"]["apply"] = {"anyOf": [{"$ref": "#/$defs/target"}, by_value]}
     parameter["anyOf"] = [{"required": ["values"]}, {"required": ["collectives"]}]
     listed = {"type": "object", "additionalProperties": {"$ref": "#/$defs/parameter"}, "minProperties": 1}
-    properties = {key: listed if key == "parameters" else {"type": "string"} for key in _SPACE_KEYS}
+    properties = {key: listed if key == "parameters" else {"type": "string"} for key in SPACE_KEYS}
     schema = {"type": "object", "properties": properties, "additionalProperties": False}
     schema |= {"required": ["parameters"], "$defs": {"target": target, "parameter": parameter}}
     return _headed("A search space of autotune, docs/search_spaces.md", schema)

@@ -127,7 +127,7 @@ def _share_saved(near_gains: Sequence[tuple[Gain, float]], fraction: float) -> E
 
 def _total(parts: Sequence[tuple[float, Ends]]) -> Ends:
     """Return the weighted sum of values and of their intervals' ends."""
-    value, low, high = (math.fsum(weight * ends[k] for weight, ends in parts) for k in range(3))
+    value, low, high = (math.fsum(weight * ends[k] for weight, ends in parts if weight) for k in range(3))
     return value, low, high
 
 

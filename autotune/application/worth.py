@@ -103,7 +103,12 @@ def worth(
             f"{profile.source}: {covered:.4g} calls take {total_s:.3g} s by default, a run {run_s:.3g} s",
             "calls are counted for one rank and one run; --application-s is the wall time of that run",
         )
-    spent = list(zip(spent_s, gains, strict=True))
+    spent = [(seconds, gain) for seconds, gain in zip(spent_s, gains, strict=True) if seconds]
     saved, low, high = (sum(seconds * gain.saved[end] for seconds, gain in spent) for end in range(3))
     uncovered = math.fsum(c.count for c in profile.calls) - covered
     return Worth(covered, uncovered, saved, low, high, run_s, campaign_s, tuple(sorted(other_sizes)))
+
+
+def end_text(value: float) -> str:
+    """Return an end of an interval of what is saved as text; ``−∞`` if too few launches bound a loss."""
+    return "−∞" if value == -math.inf else f"{value:.3g}"

@@ -42,8 +42,14 @@ class _Sites(Protocol):
 
     def tune(self, document: Mapping[str, Any], compose: "Compose", quiet: bool) -> int: ...
     def plan(
-        self, document: Mapping[str, Any], compose: "Compose", planned: list[tuple[float, float]]
-    ) -> int: ...  # Appends the (least, most) node-hours of the jobs to ``planned``.
+        self,
+        document: Mapping[str, Any],
+        compose: "Compose",
+        planned: list[tuple[float, float]],
+        documents: list[dict[str, Any]] | None,
+    ) -> (
+        int
+    ): ...  # Appends the (least, most) node-hours of the jobs to ``planned``, and JSON to ``documents``.
     def measure(self, document: Mapping[str, Any], compose: "Compose") -> int: ...
     def status(self, directory: Path, as_json: bool) -> None: ...
     def progress(self, directory: Path) -> tuple[str, bool]: ...  # The status, and whether work goes on.

@@ -12,6 +12,7 @@ from typing import Any
 from autotune.campaign.conclusion import Conclusion
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.commands.terminal import console
+from autotune.history.objectives import known_end
 from autotune.recommend.recommendation import Checked, Provenance
 from autotune.views.documents import answer_text
 from autotune.views.text import advice_text, ratio_text
@@ -49,8 +50,8 @@ def row(campaign: CampaignDirectory, conclusion: Conclusion) -> dict[str, Any]:
         "state": campaign.state.value,
         "launches": len(campaign.history),
         "speedup": gain,
-        "speedup_low": low,
-        "speedup_high": high,
+        "speedup_low": known_end(low),
+        "speedup_high": known_end(high),
         "gain": ratio_text(gain, (low, high)),
         "verified": (recommendation.provenance if recommendation else Provenance()).verified,
         "advice": advice_text(recommendation, about.space.unset) if recommendation else "",

@@ -10,7 +10,7 @@ modules, so that ``status`` starts quickly.
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -20,9 +20,10 @@ from autotune.campaign.sealing import is_signed, signed
 from autotune.errors import AutotuneError
 from autotune.history.folder import FILE, WISHES, check_ours
 from autotune.history.journal import content, is_locked, opened, sealed
-from autotune.structure import plain
+from autotune.structure import Document, plain
 from autotune.views.documents import answer_text
-from autotune.views.text import duration_text, own_line
+from autotune.views.standing import Standing
+from autotune.views.text import duration_text
 
 KEPT = ".status.json"  # Name of the file in a campaign's directory that stores the status.
 LONG = 200  # Smallest number of launches for which the status is stored before the campaign is complete.
@@ -34,7 +35,9 @@ _RUNNING = "running"
 class Progress:
     """Holds the status of a campaign: its state, its launches, and the best setting so far."""
 
-    document: dict[str, Any]  # The status as JSON values.
+    document: dict[str, Any]  # The status as JSON values, without what depends on who asks.
+    directory: Path = Path()  # The campaign's directory, as the caller wrote it; it is not stored.
+    standing: Standing | None = None  # How the campaign stands; None: it waits to begin.
     found: tuple[str, ...] = ()  # Lines of text on the results of the first ``concluded`` launches.
     concluded: int = 0  # Number of launches that the results are based on.
     phases: dict[str, int] = field(default_factory=dict)  # Number of launches by phase.
@@ -51,10 +54,12 @@ class Progress:
     @property
     def json(self) -> str:
         """Return the status as a JSON document, for programs."""
-        document = {**self.document}
+        document = {"directory": str(self.directory), **self.document}
+        if self.standing:
+            document["ending"] = plain(self.standing.told(self.directory))
         if self.document["state"] == _RUNNING and self.under_way:
             document["under_way"] = [number for number, _ in self.under_way]
-        if self.found and self.concluded < self.document["launches"]:
+        if self.standing and self.concluded < self.document["launches"]:
             document["concluded_after"] = self.concluded
         return answer_text("status", document)
 
@@ -78,7 +83,7 @@ class Progress:
     def _words(self) -> Iterator[str]:
         document = self.document
         if "campaign" not in document:
-            yield f"{document['directory']}: waiting, nothing is launched yet"
+            yield f"{self.directory}: waiting, nothing is launched yet"
             yield from (f"  queue      {job}" for job in document["queue"])
             return
         why = f" ({document['reason']})" if document["reason"] else ""
@@ -95,7 +100,9 @@ class Progress:
         if document.get("queued_s", 0) >= 1:
             yield f"  waited     {duration_text(document['queued_s'])} in the queue, all launches together"
         yield from self.found
-        if self.found and self.concluded < document["launches"]:
+        for label, text, command in self.standing.told(self.directory).lines if self.standing else ():
+            yield from (f"  {label.lower():<10} {text}", *([f"    {command}"] if command else []))
+        if self.standing and self.concluded < document["launches"]:
             yield f"  found      after {self.concluded} launches; those since are counted, not judged yet"
         if document["stamp"]:
             yield f"  {document['stamp']}"
@@ -121,27 +128,14 @@ def stored_status(directory: Path) -> Progress | None:
         if not is_signed(document, proof):
             return None
         position, stat = document.pop("of"), (directory / FILE).stat()
-        progress = Progress(**_told_to(document, directory))
+        document["standing"] = Document(KEPT, own=True).structured(Standing, document["standing"])
+        progress = Progress(**document, directory=directory)
         identity = [stat.st_dev, stat.st_ino]
         if position[:2] == identity and is_locked(directory):
             return _grown(progress, directory, position[2])
         if position == [*identity, stat.st_size, stat.st_mtime_ns]:
             return progress if progress.document["state"] != _RUNNING else None
     return None
-
-
-def _told_to(kept: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    """Return a stored status with the path as the caller wrote it, and with the Python that runs now."""
-    status, found, ending = kept["document"], kept["found"], kept["document"]["ending"]
-    files = f"files in {Path(status['directory']) / 'export'}"
-    for before, after in (
-        (ending["command"], own_line(str(directory))),
-        (files, f"files in {directory / 'export'}"),
-    ):
-        if before:
-            ending = {k: v.replace(before, after) if isinstance(v, str) else v for k, v in ending.items()}
-            found = tuple(line.replace(before, after) for line in found)
-    return {**kept, "document": {**status, "directory": str(directory), "ending": ending}, "found": found}
 
 
 def store_status(directory: Path, progress: Progress) -> None:
@@ -157,7 +151,9 @@ def store_status(directory: Path, progress: Progress) -> None:
             end = text.index(b"\n", end) + 1
         stat = (directory / FILE).stat()
         position = [stat.st_dev, stat.st_ino, end, stat.st_mtime_ns]
-        document = plain({"of": position, **asdict(progress)})
+        facts = asdict(progress)
+        del facts["directory"]
+        document = plain({"of": position, **facts})
         line = sealed({"event": "status", **document, "seal": signed(document)}, 1)
         write_files({directory / KEPT: line}, mode=0o600)
 
@@ -174,6 +170,7 @@ def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
     """
     document, phases = {**progress.document}, {**progress.phases}
     trials, under_way = {**document["trials"]}, dict(progress.under_way)
+    standing = progress.standing
     with (directory / FILE).open("rb") as file:
         file.seek(end)
         added = file.read().split(b"\n")[:-1]
@@ -184,6 +181,7 @@ def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
             return None
         if line.event["event"] == "started":
             document |= {"state": _RUNNING, "reason": ""}
+            standing = replace(progress.standing or Standing(""), unfinished=False)
         elif line.event["event"] == "trial":
             under_way[line.event["number"]] = line.event["phase"]
         elif line.event["event"] == "observation":
@@ -202,6 +200,7 @@ def _grown(progress: Progress, directory: Path, end: int) -> Progress | None:
     return replace(
         progress,
         document={**document, "trials": trials},
+        standing=standing,
         phases=phases,
         under_way=tuple(under_way.items()),
         lines=progress.lines + len(added),

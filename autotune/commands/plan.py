@@ -20,7 +20,7 @@ from autotune.commands.companions import sites
 from autotune.commands.hydra_bridge import run_task
 from autotune.commands.terminal import console
 from autotune.commands.tune import strategy_of
-from autotune.errors import ExitCode, UserError
+from autotune.errors import ExitCode
 from autotune.history.trial import History
 from autotune.scenario import Scenario
 from autotune.stacks.cleared import left_out
@@ -36,22 +36,21 @@ def plan_all(words: Sequence[str], as_json: bool = False) -> int:
     If ``as_json``, all of them are one JSON document.
 
     Raises:
-        UserError: JSON is asked for, and the scenario is of a whole site.
         AutotuneError: for the same reasons as in ``run_task``.
     """
     planned: list[tuple[float, float]] = []
     documents: list[dict[str, Any]] = []
+    site_documents: list[dict[str, Any]] = []
 
     def plan_site(document: Mapping[str, Any], compose: Compose) -> int:
-        if as_json:
-            raise UserError("plan --json of a whole site", "leave --json out: its jobs are a table")
-        return sites().plan(document, compose, planned)
+        return sites().plan(document, compose, planned, site_documents if as_json else None)
 
     task = partial(plan, planned=planned, documents=documents if as_json else None)
     code = run_task(task, words, site_task=plan_site, dry_run=True, verb="plan")
     together = [sum(ends) for ends in zip(*planned, strict=True)]
-    if documents:
-        sys.stdout.write(answer_text("plan", {"campaigns": documents, "node_hours": together}))
+    if documents or site_documents:
+        answer = {"campaigns": documents, "sites": site_documents, "node_hours": together}
+        sys.stdout.write(answer_text("plan", answer))
     elif len(planned) > 1:
         least_h, most_h = together
         sys.stdout.write(f"{len(planned)} campaigns together: {least_h:.2f} … {most_h:.2f} node-hours\n")

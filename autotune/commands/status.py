@@ -21,16 +21,18 @@ from autotune.commands.companions import sites
 from autotune.commands.kept_status import JOBS, LONG, Progress, is_site, store_status, stored_status
 from autotune.commands.terminal import console
 from autotune.errors import AutotuneError, UserError
+from autotune.exporters.document import call_document
 from autotune.history.events import State
 from autotune.history.folder import FILE
 from autotune.history.journal import Journal, content
+from autotune.history.objectives import known_end
 from autotune.history.trial import History
 from autotune.recommend.recommendation import Checked, Provenance
 from autotune.structure import plain
 from autotune.verification.choices import Choice
 from autotune.verification.one_round import fresh_launches
 from autotune.views.discovery import discovery_document, headline
-from autotune.views.ending import ending
+from autotune.views.ending import standing
 from autotune.views.guidelines import concerning_text
 from autotune.views.text import advice_text, duration_text, interval_text
 
@@ -103,7 +105,6 @@ def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
     provenance = recommendation.provenance if recommendation else Provenance()
     document: dict[str, Any] = {
         "campaign": about.scenario.title,
-        "directory": str(campaign.path),
         "state": campaign.state,
         "reason": campaign.reason,
         "phase": campaign.phase,
@@ -123,8 +124,6 @@ def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
         document["queued_s"] = queued_s
     if campaign.state is not State.COMPLETE and math.isfinite(left_s := remaining_s(about, campaign.history)):
         document["left_s"] = round(left_s, 1)
-    state = ending(about, campaign.history, conclusion, campaign.path, campaign.state)
-    document["ending"] = plain(state)
     lines = []
     if about.discovered is not None:
         document["discovery"] = discovery_document(about, slots_of(campaign.history))
@@ -139,10 +138,10 @@ def concluded(campaign: CampaignDirectory, conclusion: Conclusion) -> Progress:
         violations = campaign_findings(about, campaign.history, recommendation)
         if doubt := concerning_text(violations, about.space, recommendation):
             lines.append(f"  guidelines violated: {doubt}")
-    for label, text, command in state.lines:
-        lines += [f"  {label.lower():<10} {text}", *([f"    {command}"] if command else [])]
     return Progress(
         plain(document),
+        campaign.path,
+        standing(about, campaign.history, conclusion, campaign.state),
         tuple(lines),
         len(campaign.history),
         dict(Counter(observation.trial.phase.value for observation in campaign.history)),
@@ -191,7 +190,7 @@ def _waiting(directory: Path) -> Progress:
             f"{directory}: its job ended before the campaign began",
             f"see {directory / JOBS}/*_log.out; the same command begins it",
         )
-    return Progress({"directory": str(directory), "state": "waiting", "queue": list(queue)})
+    return Progress({"state": "waiting", "queue": list(queue)}, directory)
 
 
 def _queue(directory: Path) -> tuple[str, ...]:
@@ -215,7 +214,7 @@ def _verdict(conclusion: Conclusion) -> dict[str, Any]:
 
 def _choice(choice: Choice) -> dict[str, Any]:
     """Return as JSON values a setting that the user may choose, and the slots in which it loses time."""
-    recommendation = choice.recommendation
+    recommendation, others = choice.recommendation, choice.recommendation.others
     return {
         "kind": choice.kind,
         "checked": choice.checked,
@@ -226,11 +225,11 @@ def _choice(choice: Choice) -> dict[str, Any]:
             {
                 "slot": list(price.gain.slot),
                 "ratio": price.gain.ratio,
-                "interval": list(price.gain.interval),
+                "interval": [known_end(end) for end in price.gain.interval],
                 "main_effect": plain(price.effect),
             }
             for price in choice.prices
         ],
-        **({"other_calls": plain(recommendation.others)} if recommendation.others else {}),
+        **({"other_calls": [call_document(call) for call in others]} if others else {}),
         "text": choice.text,
     }

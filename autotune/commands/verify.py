@@ -19,7 +19,7 @@ from autotune.commands.companions import environment_of
 from autotune.commands.trust import check_trusted
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.writing import write_files
-from autotune.history.objectives import place_text, ratio_of
+from autotune.history.objectives import known_end, place_text, ratio_of
 from autotune.history.trial import Observation, Phase, Subject, Trial
 from autotune.recommend.other_calls import OtherDecision
 from autotune.recommend.recommendation import Recommendation
@@ -313,7 +313,11 @@ def _document(
         "decision": decision if was_better else plain.get(comparison.decision, decision),
         "speedup": ratio_of(comparison.gain),
         "in_other_loop": by_other_loop
-        and {key: ratio_of(getattr(by_other_loop, key)) for key in ("gain", "low", "high")},
+        and {
+            "gain": ratio_of(by_other_loop.gain),
+            "low": known_end(ratio_of(by_other_loop.low)),
+            "high": known_end(ratio_of(by_other_loop.high)),
+        },
     }
 
 

@@ -11,6 +11,7 @@ from autotune.errors import UserError, printable
 from autotune.exporters.launch_line import placed
 from autotune.exporters.origin import remarks
 from autotune.history.lookup import choice_at
+from autotune.history.objectives import known_end, ratio_of
 from autotune.history.trial import Rule
 from autotune.recommend.other_calls import OtherCall
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
@@ -34,6 +35,10 @@ _PAIRS = ("env", "placement", "both_sides", "boot")
 _EXPECTED = "expected a file of `export --format json`"
 _SLOT = ("collective", "comm_size", "message_bytes")
 _TIMES = ("tuned_s", "tuned_sem_s", "default_s", "default_sem_s")
+
+
+_LEAST, _MOST = ratio_of(-math.inf), ratio_of(math.inf)
+"""Ends of an interval that are not known, as the comparison of launches has them."""
 
 
 class _Unread:
@@ -67,12 +72,12 @@ class JsonDocument(_Unread):
                 {
                     **dict(zip(_SLOT, gain.slot, strict=True)),
                     **{name: getattr(gain, name) for name in _TIMES},
-                    **({"other_loop": gain.other_loop} if gain.other_loop else {}),
-                    **({"compared": gain.compared} if gain.compared else {}),
+                    **({"other_loop": _ratios(gain.other_loop)} if gain.other_loop else {}),
+                    **({"compared": _ratios(gain.compared)} if gain.compared else {}),
                 }
                 for gain in recommendation.gains
             ],
-            **({"others": [asdict(call) for call in recommendation.others]} if recommendation.others else {}),
+            **({"others": [*map(call_document, others)]} if (others := recommendation.others) else {}),
         }
         return {"recommendation.json": printable(json_text(document, ascii_only=False))}
 
@@ -108,6 +113,18 @@ class Summary(_Unread):
         return {"summary.md": f"{text}\n"}
 
 
+def call_document(call: OtherCall) -> dict[str, Any]:
+    """Return the effect on another call as JSON values; ends that are not known are NaN."""
+    ends = {name: known_end(getattr(call, name)) for name in ("low", "high", "at_least")}
+    return {**asdict(call), **ends}
+
+
+def _ratios(measured: tuple[float, float, float]) -> list[float]:
+    """Return a ratio and the ends of its interval for a document; ends that are not known are NaN."""
+    ratio, *ends = measured
+    return [ratio, *map(known_end, ends)]
+
+
 def recommendation_of(text: str, name: str = "recommendation.json") -> Recommendation:
     """Return the recommendation that a JSON document contains.
 
@@ -129,7 +146,7 @@ def recommendation_of(text: str, name: str = "recommendation.json") -> Recommend
             tuple(read.structured(Rule, rule, "rules") for rule in document["rules"]),
             tuple(_gain(read, gain) for gain in document["gains"]),
             read.structured(Provenance, source, "provenance"),
-            others=tuple(read.structured(OtherCall, call, "others") for call in document.get("others", ())),
+            others=tuple(_other_call(read, call) for call in document.get("others", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as exc:
         if isinstance(exc, UserError):
@@ -164,11 +181,17 @@ def _gain(read: Document, document: Mapping[str, Any]) -> Gain:
 
 
 def _known(measured: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
-    """Return a ratio and its interval, after replacing ends that are NaN (null in JSON) by 0 and infinity."""
+    """Return a ratio and its interval, after replacing ends that are NaN (null in JSON, not known)."""
     if measured is None:
         return None
     ratio, low, high = measured
-    return ratio, 0.0 if math.isnan(low) else low, math.inf if math.isnan(high) else high
+    return ratio, _LEAST if math.isnan(low) else low, _MOST if math.isnan(high) else high
+
+
+def _other_call(read: Document, document: Mapping[str, Any]) -> OtherCall:
+    call = read.structured(OtherCall, document, "others")
+    low, at_least = (_LEAST if math.isnan(end) else end for end in (call.low, call.at_least))
+    return replace(call, low=low, high=_MOST if math.isnan(call.high) else call.high, at_least=at_least)
 
 
 def _other_lines(recommendation: Recommendation) -> list[str]:

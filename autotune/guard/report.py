@@ -12,9 +12,9 @@ from autotune.guard.beside import Beside
 from autotune.guard.changes import Change
 from autotune.guard.kept import slot_words
 from autotune.guard.verdict import LOSS, Kind, Loss, NightVerdict, SlotEstimate
-from autotune.history.objectives import Slot, ratio_of
+from autotune.history.objectives import Slot, known_end, ratio_of
 from autotune.views.documents import fields_of
-from autotune.views.text import figure_text
+from autotune.views.text import figure_text, own_line
 
 _PERCENT = 100
 
@@ -138,8 +138,7 @@ class CheckReport:
     @property
     def again(self) -> str:
         """Return a shell command that tunes again only the slots that became slower; empty if none did."""
-        words = ["python", "-m", "autotune", *self.how, f"retune={self.folder}"]
-        return shlex.join(words) if self.worse else ""
+        return own_line(*self.how, f"retune={self.folder}") if self.worse else ""
 
     def document(self) -> dict[str, Any]:
         """Return the report as JSON values for programs."""
@@ -152,12 +151,14 @@ class CheckReport:
                 "how": self.how_beside,
                 "slower": [_slot_fields(slot) for slot in self.beside.slower],
                 **fields_of(self.beside, "open", "failures", "most_lost", "launches"),
-                "slots": [{**_slot_fields(c.slot), "speed": ratio_of(c.gain), "low": ratio_of(c.low),
-                           "high": ratio_of(c.high)} for c in self.beside.comparisons],
+                "slots": [{**_slot_fields(c.slot), "speed": ratio_of(c.gain),
+                           "low": known_end(ratio_of(c.low)), "high": known_end(ratio_of(c.high))}
+                          for c in self.beside.comparisons],
             },
             "lacking": self.lacking,
             "found": [{**_slot_fields(loss.slot), **fields_of(loss, "kind", "since", "ratio"),
-                       "low": loss.interval[0], "high": loss.interval[1], "default_ratio": loss.default}
+                       **dict(zip(("low", "high"), map(known_end, loss.interval), strict=True)),
+                       "default_ratio": loss.default}
                       for loss in self.found],
             "slots": [{**_slot_fields(slot.slot), "settings_us": slot.settings_s * 1e6,
                        "default_us": slot.default_s * 1e6, "not_excluded": slot.ratio_bound,

@@ -72,6 +72,7 @@ from autotune.stacks.installation import find
 from autotune.structure import plain
 from autotune.verification.sequential import EACH_IN_A_HEAT
 from autotune.views.documents import answer_text
+from autotune.views.text import own_line
 
 EACH_NIGHT = 24
 """Number of launches of each side in one check. On a machine whose launches differ by 5 % the result of a
@@ -233,8 +234,7 @@ def _guarded(source: Path | None) -> Path:
     directory = source or Path(os.environ.get("AUTOTUNE_GUARD") or ".")
     folder = directory / FOLDER
     if not (folder / KEPT).exists():
-        words = shlex.join(["autotune", "guard", "keep", str(directory)])
-        raise UserError(f"{directory} was not kept", f"first: {words}")
+        raise UserError(f"{directory} was not kept", f"first: {own_line('guard', 'keep', str(directory))}")
     return folder
 
 
@@ -265,8 +265,8 @@ def unanswered(source: Path, as_json: bool = False) -> Iterator[None]:
         if as_json:
             document = {"code": int(ExitCode.UNANSWERED), "headline": job.message, "found": [], "slots": []}
             sys.stdout.write(answer_text("guard-check", document))
-        command = shlex.join(["python", "-m", "autotune", "guard", "history", str(source)])
-        raise UnansweredError(f"nothing is said yet: {job.message}", f"afterwards: {command}") from job
+        afterwards = f"afterwards: {own_line('guard', 'history', str(source))}"
+        raise UnansweredError(f"nothing is said yet: {job.message}", afterwards) from job
 
 
 def _in_effect(

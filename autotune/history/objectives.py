@@ -21,6 +21,7 @@ from autotune.space import Point, Space
 Slot = tuple[str, int, int]  # (collective, communicator size, message size in bytes).
 
 _REACH = 700.0  # Limit on the logarithm of a ratio; the logarithm of the largest double is 709.8.
+_FAR = 1e300  # An end of an interval that is beyond it, or below its reciprocal, is not known.
 
 Z95 = 1.96  # Half of the width of a normal estimate's 95 % interval, in standard errors.
 
@@ -148,6 +149,14 @@ def place_text(slot: Slot) -> str:
 def ratio_of(logarithm: float) -> float:
     """Return the ratio with this logarithm, limited to 10^±304 so that wild measurements do not overflow."""
     return math.exp(min(max(logarithm, -_REACH), _REACH))
+
+
+def known_end(ratio: float) -> float:
+    """Return an end of a ratio's interval for a document; NaN (null in JSON) if it is not known.
+
+    An end for which there are too few launches is infinite, 0 or NaN, or lies where ``ratio_of`` stops.
+    """
+    return ratio if 1 / _FAR < ratio < _FAR else math.nan
 
 
 def pooled(estimates: Sequence[Estimate]) -> tuple[float, float, int]:

@@ -177,9 +177,7 @@ class ToolInterface:
 
     def _call(self, function: str, about: str, *arguments: Any) -> None:
         """Call a function of MPI_T, or raise a StackError that names ``about``, such as a variable."""
-        code = getattr(self._lib, f"MPI_T_{function}")(*arguments)
-        if code:
-            raise StackError(f"MPI_T_{function} refused {about} (code {code})")
+        call(self._lib, function, about, *arguments)
 
 
 class ControlVariables:
@@ -213,6 +211,16 @@ class ControlVariables:
                 label = named(value, self._tools.variable(name).enumerator)
                 if label not in labels:
                     labels.append(label)
+
+
+def call(library: Any, function: str, about: str, *arguments: Any) -> None:
+    """Call a function of the MPI_T of a library that ``ctypes`` has loaded.
+
+    Raises:
+        StackError: If the function fails; the message names ``about``, such as a variable.
+    """
+    if code := getattr(library, f"MPI_T_{function}")(*arguments):
+        raise StackError(f"MPI_T_{function} refused {about or 'the call'} (code {code})")
 
 
 def described(

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from autotune.history.objectives import Z95, Slot, place_text, ratio_of
+from autotune.history.objectives import Z95, Slot, known_end, place_text, ratio_of
 from autotune.history.trial import Rule
 from autotune.recommend.other_calls import OtherCall, scope_text
 from autotune.space import Point, check_words
@@ -46,7 +46,8 @@ class Gain:
     def saved(self) -> tuple[float, float, float]:
         """Return the saved share of the default's time, and the ends of the interval of this share."""
         low, high = self.interval
-        return 1.0 - 1.0 / self.ratio, 1.0 - 1.0 / low if low > 0 else -math.inf, 1.0 - 1.0 / high
+        least = -math.inf if math.isnan(known_end(low)) else 1.0 - 1.0 / low
+        return 1.0 - 1.0 / self.ratio, least, 1.0 - 1.0 / high
 
     @property
     def error(self) -> float:

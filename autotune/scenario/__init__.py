@@ -54,7 +54,7 @@ CHOICES: Mapping[str, Collection[str]] = {
     "probe.options.answer": ("json", "patterns"),
 }
 """Maps each key whose values are words of a list, or lists of such words, to these words."""
-_RANGES: Mapping[str, float] = {
+RANGES: Mapping[str, float] = {
     **dict.fromkeys(("baseline.launches", "seed"), inf),
     **dict.fromkeys(("launch.queue_timeout_s", "stop.min_gain", "verify.launches"), inf),
     **dict.fromkeys(("confirm.share", "discover.share", "discover.rate"), 1),
@@ -62,7 +62,7 @@ _RANGES: Mapping[str, float] = {
 """Maps each key whose value must be at least 0 to its largest allowed value."""
 LARGEST_BYTES, _LARGEST = 1 << 50, "1024T"
 """Largest message size in bytes, and the same size as users write it."""
-_POSITIVE = {"budget": ("launches", "total_launches", "seconds", "total_seconds", "node_hours"),
+POSITIVE = {"budget": ("launches", "total_launches", "seconds", "total_seconds", "node_hours"),
              "cluster": ("nodes", "ranks", "ppn"), "probe": ("budget_s",),
              "launch": ("timeout_s", "first_node"),
              "discover": ("launches", "seconds", "probe_s", "levels", "rounds"),
@@ -114,7 +114,7 @@ class Scenario:
             _among("objectives", name)
         if not self.collective or not self.objectives:
             raise ScenarioError("objectives, and collective or pattern, must name at least one each")
-        for section, names in _POSITIVE.items():
+        for section, names in POSITIVE.items():
             for name in names:
                 value = getattr(getattr(self, section), name)
                 if value is not None and value <= 0:
@@ -142,7 +142,7 @@ class Scenario:
                 "only an MPI's calls are timed in two loops, and a tight one needs probe.sync=barrier",
             )
         _among("launch.with", self.launch.tool)
-        for key, high in _RANGES.items():
+        for key, high in RANGES.items():
             if not 0 <= (value := attrgetter(key)(self)) <= high:
                 limit = "or more" if high == inf else f"… {high}"
                 raise ScenarioError(f"{key}={value}", f"allowed: 0 {limit}")

@@ -20,11 +20,15 @@ class _Sites:
         return tune_site(document, compose, quiet)
 
     def plan(
-        self, document: Mapping[str, Any], compose: "Compose", planned: list[tuple[float, float]]
+        self,
+        document: Mapping[str, Any],
+        compose: "Compose",
+        planned: list[tuple[float, float]],
+        documents: list[dict[str, Any]] | None,
     ) -> int:
         from autotune.site.plan import plan_site
 
-        return plan_site(document, compose, planned)
+        return plan_site(document, compose, planned, documents)
 
     def measure(self, document: Mapping[str, Any], compose: "Compose") -> int:
         from autotune.site.plan import measure_site

@@ -36,14 +36,25 @@ from autotune.space import Point
 from autotune.structure import plain
 from autotune.views.text import size_text
 
+_OUTCOMES = {
+    "complete": "measured already",
+    "measured": "measured",
+    "predicted": "predicted, or left to the library",
+}
+"""Maps what becomes of a job, as JSON has it, to words: the budget pays for its launches or does not."""
+
 
 def plan_site(
-    document: Mapping[str, Any], compose: Compose, planned: list[tuple[float, float]] | None = None
+    document: Mapping[str, Any],
+    compose: Compose,
+    planned: list[tuple[float, float]] | None = None,
+    documents: list[dict[str, Any]] | None = None,
 ) -> int:
     """Print the jobs of a site, the node-hours of each, and which of them the budget pays for.
 
     The plan goes from small jobs to large jobs; the real order is decided while the jobs are measured. The
     node-hours of all jobs are appended to ``planned``, twice: as the lower and the upper end of an interval.
+    If ``documents`` is given, the plan is appended to it as JSON values, and nothing is printed.
 
     Raises:
         ScenarioError: the configuration asks for something that is not allowed.
@@ -53,16 +64,24 @@ def plan_site(
     wishes, root = wishes_of(document), Path(str(document["campaign"]["dir"]))
     site, started = site_at(root, wishes), read_starts(root)
     budget_h, spent_h = hours(document), site.node_hours
-    lines = [f"{'nodes':>6} {'ppn':>4} {'ranks':>6} {'node-hours':>10} {'GiB/node':>8}"]
+    jobs: list[dict[str, Any]] = []
     for job in wishes.jobs:
         is_complete = site.is_complete(job)
         job_h = 0.0 if is_complete else cost_h(site, document, job)
         fits = spent_h + job_h <= budget_h
         spent_h += job_h if fits else 0.0
-        node_gib = max(node_bytes(*slot) for slot in wishes.slots(job)) / 2**30
-        outcome = "measured" if fits else "predicted, or left to the library"
-        outcome = "measured already" if is_complete else outcome
-        lines.append(f"{job[0]:6} {job[1]:4} {job[0] * job[1]:6} {job_h:10.3f} {node_gib:8.2f}  {outcome}")
+        largest = max(node_bytes(*slot) for slot in wishes.slots(job))
+        outcome = "complete" if is_complete else "measured" if fits else "predicted"
+        jobs.append({"nodes": job[0], "ppn": job[1], "node_hours": job_h, "node_bytes": largest,
+                     "outcome": outcome})  # fmt: skip
+    if planned is not None:
+        planned.append((spent_h, spent_h))
+    if documents is not None:
+        asked = {"directory": str(root), "collectives": list(wishes.collectives), "sizes": list(wishes.sizes)}
+        documents.append({**asked, "jobs": jobs, "node_hours": spent_h, "budget_node_hours": budget_h})
+        return ExitCode.WELL
+    lines = [f"{'nodes':>6} {'ppn':>4} {'ranks':>6} {'node-hours':>10} {'GiB/node':>8}"]
+    lines += map(_job_line, jobs)
     slots = len(wishes.jobs) * len(wishes.slots(wishes.jobs[0]))
     limit = f" of {budget_h:g}" if math.isfinite(budget_h) else ""
     basis = "launches as so far" if site.campaigns else "started as measured" if started else ""
@@ -71,9 +90,13 @@ def plan_site(
     if started:
         lines.append(_calls_text(sweep_s(started, document, wishes.jobs[-1]), wishes))
     sys.stdout.writelines(f"{line}\n" for line in lines)
-    if planned is not None:
-        planned.append((spent_h, spent_h))
     return ExitCode.WELL
+
+
+def _job_line(job: Mapping[str, Any]) -> str:
+    ranks, node_gib = job["nodes"] * job["ppn"], job["node_bytes"] / 2**30
+    figures = f"{job['nodes']:6} {job['ppn']:4} {ranks:6} {job['node_hours']:10.3f} {node_gib:8.2f}"
+    return f"{figures}  {_OUTCOMES[job['outcome']]}"
 
 
 def _calls_text(calls_s: Mapping[tuple[str, int], float], wishes: Wishes) -> str:

@@ -16,11 +16,15 @@ from autotune.space.parameter import Level, Parameter, Value, check_words, names
 from autotune.space.space import Space
 from autotune.structure import Document
 
-_SPACE_KEYS = ("name", "stack", "description", "parameters")
+SPACE_KEYS = ("name", "stack", "description", "parameters")
+"""Keys of a search space's file."""
 _NOT_KEYS = ("name", "held_from", "strong")
-_PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in _NOT_KEYS)
-_VARIABLES = ("env", "mca", "cvar")
-_APPLY_KEYS = (*_VARIABLES, "map_by", "bind_to")
+PARAMETER_KEYS = tuple(f.name for f in fields(Parameter) if f.name not in _NOT_KEYS)
+"""Keys of a parameter in such a file."""
+VARIABLE_KEYS = ("env", "mca", "cvar")
+"""Keys of ``apply`` that map names of variables to values."""
+APPLY_KEYS = (*VARIABLE_KEYS, "map_by", "bind_to")
+"""All keys of ``apply``."""
 _PAIRED = ("when", "value_requires", "collectives")
 """Fields with a mapping, which a journal contains as a list of pairs."""
 _JOURNAL = Document("the space", SpaceError, own=True, newer=True)
@@ -71,8 +75,8 @@ def load_space(text: str, name: str) -> Space:
     except ValueError as exc:
         raise SpaceError(f"space {name!r} is no YAML: {exc}") from exc
     if not isinstance(document, Mapping):
-        raise SpaceError(f"space {name!r} must be a mapping", f"with the keys {', '.join(_SPACE_KEYS)}")
-    _check_keys(document, _SPACE_KEYS, f"space {name!r}")
+        raise SpaceError(f"space {name!r} must be a mapping", f"with the keys {', '.join(SPACE_KEYS)}")
+    _check_keys(document, SPACE_KEYS, f"space {name!r}")
     declared = document.get("parameters")
     if not isinstance(declared, Mapping) or not declared:
         raise SpaceError(f"space {name!r} declares no parameters", "parameters: {NAME: {values: [...]}}")
@@ -117,8 +121,8 @@ def _pairs(parameter: dict[str, Any]) -> dict[str, Any]:
 def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> Parameter:
     place = f"space {space!r}, parameter {name!r}"
     if not isinstance(declared, Mapping):
-        raise SpaceError(f"{place} must be a mapping", f"with the keys {', '.join(_PARAMETER_KEYS)}")
-    _check_keys(declared, _PARAMETER_KEYS, place)
+        raise SpaceError(f"{place} must be a mapping", f"with the keys {', '.join(PARAMETER_KEYS)}")
+    _check_keys(declared, PARAMETER_KEYS, place)
     for key in ("collectives", "when", "value_requires"):
         if not isinstance(declared.get(key, {}), Mapping):
             raise SpaceError(f"{place}: {key} must be a mapping", "of names to lists")
@@ -134,13 +138,13 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
         raise SpaceError(f"{place}: level {level!r}", allowed(level, list(Level)))
     apply = declared.get("apply", {})
     if not isinstance(apply, Mapping):
-        raise SpaceError(f"{place}: apply must be a mapping", allowed("", (*_APPLY_KEYS, *values)))
+        raise SpaceError(f"{place}: apply must be a mapping", allowed("", (*APPLY_KEYS, *values)))
     by_value = any(key in values for key in apply)
     for key, target in apply.items():
         if by_value and key not in values:
             raise SpaceError(f"{place}: apply has {key!r}, which is none of its values", allowed(key, values))
         if by_value and not isinstance(target, Mapping):
-            raise SpaceError(f"{place}: apply.{key} must be a mapping", allowed("", _APPLY_KEYS))
+            raise SpaceError(f"{place}: apply.{key} must be a mapping", allowed("", APPLY_KEYS))
         for kind, words in target.items() if by_value else ((key, target),):
             _check_target(kind, words, {*names, "value", "collective", "COLLECTIVE"}, place)
     for value in values:
@@ -164,10 +168,10 @@ def _parameter(name: str, declared: Any, space: str, names: Collection[str]) -> 
 
 def _check_target(kind: str, words: Any, fields: Collection[str], place: str) -> None:
     """Raise an error if a target of ``apply`` is of an unknown kind, or has invalid names or words."""
-    if kind not in _APPLY_KEYS:
-        raise SpaceError(f"{place}: cannot apply by {kind!r}", allowed(kind, _APPLY_KEYS))
-    if isinstance(words, Mapping) != (kind in _VARIABLES):
-        expected = "NAME: VALUE" if kind in _VARIABLES else "text"
+    if kind not in APPLY_KEYS:
+        raise SpaceError(f"{place}: cannot apply by {kind!r}", allowed(kind, APPLY_KEYS))
+    if isinstance(words, Mapping) != (kind in VARIABLE_KEYS):
+        expected = "NAME: VALUE" if kind in VARIABLE_KEYS else "text"
         raise SpaceError(f"{place}: apply.{kind} = {words!r}", f"expected {expected}")
     for pair in words.items() if isinstance(words, Mapping) else ((kind, words),):
         for template in map(str, pair):

@@ -23,6 +23,7 @@ from autotune.stacks import coll_tuned, han, ucx
 from autotune.stacks.cleared import cleared
 from autotune.stacks.installation import Installation, output
 from autotune.stacks.known import of_the_runtime
+from autotune.stacks.ompi_info import components_in
 from autotune.stacks.ports import Placement, Rendering
 from autotune.stacks.stack import WORKS, Stack, check_works, framed_message, reason
 from autotune.stacks.words import Dialect, forwarded
@@ -258,9 +259,7 @@ class OpenMpiDialect(Dialect):
             # Ranks that poll on a shared core must wait for the scheduler, milliseconds in each call.
             fixed.setdefault(f"{_MCA}mpi_yield_when_idle", "1")
         text = output([str(installation.mpirun.resolve().with_name("ompi_info")), "--parsable", "--all"])
-        components: dict[str, set[str]] = {}
-        for framework, name in re.findall(r"^mca:(\w+):(\w+):version:", text, re.MULTILINE):
-            components.setdefault(framework, set()).add(name)
+        components = components_in(text)
         if not components:
             raise StackError(f"ompi_info beside {installation.mpirun} lists nothing: {reason(text)}")
         enumerators: dict[str, dict[str, int]] = {}

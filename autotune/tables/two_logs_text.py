@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from autotune.history.objectives import known_end
 from autotune.tables.two_logs import RATE, Call, LabelDifference, TwoLogs
 from autotune.views.documents import fields_of
 from autotune.views.tables import empty_table
@@ -26,8 +27,8 @@ def logs_document(logs: TwoLogs) -> dict[str, Any]:
             {
                 **call(pair.call),
                 **fields_of(pair, "first_us", "second_us", "repeats", "speedup", "p_value", "verdict"),
-                "speedup_low": pair.interval[0],
-                "speedup_high": pair.interval[1],
+                "speedup_low": known_end(pair.interval[0]),
+                "speedup_high": known_end(pair.interval[1]),
             }
             for pair in logs.pairs
         ],

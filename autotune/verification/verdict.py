@@ -55,7 +55,7 @@ class Verdict:
         """Return whether the verification is complete, and its result."""
         if not self.complete:
             return Checked.UNFINISHED
-        if self.recommendation.rules or self.recommendation.gains:
+        if not math.isnan(self.hidden):
             return Checked.HOLDS
         decided = any(r.compared or r.failures.more for r in self.rounds)
         return Checked.REFUSED if decided else Checked.UNUSABLE

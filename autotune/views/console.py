@@ -23,9 +23,10 @@ from autotune.recommend.summary import Step, ratio_to, speedup_interval
 from autotune.screening import Effects, ScreeningDesign, ScreeningResult
 from autotune.space import Dropped, Point, Space
 from autotune.views.discovery import discovery_parts
-from autotune.views.ending import Ending, forecast_text
+from autotune.views.ending import forecast_text
 from autotune.views.launch_line import WIDTH, LaunchLines
 from autotune.views.progress_bar import bar_for
+from autotune.views.standing import Ending
 from autotune.views.tables import (
     design_table,
     effects_tables,

@@ -4,7 +4,7 @@
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from autotune.campaign.conclusion import Conclusion
@@ -14,55 +14,37 @@ from autotune.campaign.spec import BenchKind, CampaignSpec
 from autotune.history.events import State
 from autotune.history.objectives import place_text, ratio_of
 from autotune.history.trial import History
-from autotune.recommend.recommendation import Checked, Line, Recommendation
+from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.recommend.summary import speedup_interval
 from autotune.verification.one_round import launches_behind
-from autotune.views.text import about_text, clock_text, own_line, ratio_text, setting_text
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """Hold how a campaign stands; empty texts are not shown."""
-
-    use_now: str  # The verified setting with the path of its files, or the stack's own defaults.
-    promising: str = ""  # The best setting that is not verified, its speed-up, the size that keeps it open.
-    why: str = ""  # What keeps the campaign from a verdict.
-    command: str = ""  # The command that goes on, as a line of a shell; empty: nothing is left to do.
-    seconds: float = math.nan  # Expected time until a verdict; NaN or infinite if it is not known.
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """Return the lines (label, text, command) that are not empty; most have no command."""
-        go_on = f"{about_text(self.seconds) or 'some time'} more:"
-        lines = (
-            ("Use now", self.use_now, ""),
-            ("Promising", self.promising, ""),
-            ("Why", self.why, ""),
-            ("Go on with", go_on if self.command else "", self.command),
-        )
-        return tuple(line for line in lines if line[1])
+from autotune.views.standing import Ending, Standing
+from autotune.views.text import about_text, clock_text, ratio_text, setting_text
 
 
 def ending(
     about: CampaignSpec, history: History, conclusion: Conclusion, directory: Path, state: State
 ) -> Ending:
-    """Return how a campaign in a directory stands; while it runs, there is no command to go on."""
+    """Return how a campaign in a directory stands, in words; while it runs, no command goes on."""
+    return standing(about, history, conclusion, state).told(directory)
+
+
+def standing(about: CampaignSpec, history: History, conclusion: Conclusion, state: State) -> Standing:
+    """Return how a campaign stands, as facts that hold for whoever asks."""
     recommendation, verdict = conclusion.recommendation, conclusion.verdict
     if recommendation is not None and recommendation.provenance.checked is Checked.HOLDS:
         behind = launches_behind(verdict.rounds if verdict else (), recommendation.point)
         words = setting_text(recommendation, about.space.unset)
         gain = ratio_text(recommendation.speedup, speedup_interval(recommendation))
-        return Ending(f"{words}: {gain} on {behind} fresh launches; files in {directory / 'export'}")
+        return Standing(f"{words}: {gain} on {behind} fresh launches", exported=True)
     if about.bench.stamp.kind is BenchKind.REPLAYED:  # perhaps of a table without any default
-        return Ending("", why="a recorded table was searched, and nothing can be launched again")
+        return Standing("", why="a recorded table was searched, and nothing can be launched again")
     use_now = "the stack's own defaults"
     need = needed(about, history, verdict, state is State.COMPLETE)
     if need is None:
         shown = recommendation.provenance.verified if recommendation is not None else ""
-        return Ending(use_now, why=shown if verdict else "the search found nothing that is faster")
-    command = "" if state is State.RUNNING else own_line(str(directory))
+        return Standing(use_now, why=shown if verdict else "the search found nothing that is faster")
     promising, why = _promising(about, need, conclusion), _why(about, history, need)
-    return Ending(use_now, promising, why, command, need.seconds)
+    return Standing(use_now, promising, why, need.seconds, unfinished=state is not State.RUNNING)
 
 
 def with_ending(recommendation: Recommendation, state: Ending) -> Recommendation:

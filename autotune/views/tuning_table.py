@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 from typing import Any
 
-from autotune.history.objectives import Slot
+from autotune.history.objectives import Slot, known_end
 from autotune.recommend.winners import SlotWinner
 from autotune.space import Point
 from autotune.views.launch_line import WIDTH
@@ -100,16 +101,16 @@ def _named(choice: Point) -> str:
 
 
 def _figures(place: SlotWinner) -> dict[str, float | str]:
-    """Return the columns on the gain over the defaults; they are empty if the defaults were not measured."""
+    """Return the columns on the gain over the defaults; they are empty if they are not known."""
     if (gain := place.gain) is None:
         return dict.fromkeys(("latency_us", "default_us", "gain", "gain_low", "gain_high"), "")
-    low, high = gain.interval
+    low, high = ("" if math.isnan(known_end(end)) else round(end, 4) for end in gain.interval)
     return {
         "latency_us": round(gain.tuned_s * _US, 6),
         "default_us": round(gain.default_s * _US, 6),
         "gain": round(gain.ratio, 4),
-        "gain_low": round(low, 4),
-        "gain_high": round(high, 4),
+        "gain_low": low,
+        "gain_high": high,
     }
 
 

@@ -4,16 +4,20 @@ After a wanted change: ``AUTOTUNE_GOLDEN=write python -m pytest tests/golden/tes
 difference.
 """
 
+import json
 import math
 import os
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autotune.exporters import FORMATS, exporter
 from autotune.exporters.mpich import MpichSelection
+from autotune.history.objectives import ratio_of
 from autotune.history.trial import Rule
+from autotune.recommend.other_calls import OtherCall, OtherDecision
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.space import Point
 
@@ -179,3 +183,28 @@ def test_the_json_document_can_be_read_back():
     again = recommendation_of(text)
     assert again == OPENMPI
     assert math.isclose(again.speedup, OPENMPI.speedup)
+
+
+NOT_KNOWN = (ratio_of(-math.inf), ratio_of(math.inf))
+
+
+@pytest.mark.parametrize("ends", [NOT_KNOWN, (0.0, math.inf)])
+def test_ends_of_an_interval_that_are_not_known_are_null_and_are_read_as_before(ends):
+    from autotune.exporters.document import recommendation_of
+
+    first, *others = OPENMPI.gains
+    call = OtherCall("bcast", 8, 1e-6, 1e-6, 1.1, *ends, 0.1, ends[0], OtherDecision.INCONCLUSIVE)
+    unknown = replace(first, compared=(1.1, *ends), other_loop=(1.2, *ends))
+    subject = replace(OPENMPI, gains=(unknown, *others), others=(call,))
+    (text,) = exporter("json").export(subject, SITE).values()
+    document = json.loads(text)
+    told, other = document["gains"][0], document["others"][0]
+    assert (told["compared"], told["other_loop"]) == ([1.1, None, None], [1.2, None, None])
+    assert [other[key] for key in ("low", "high", "at_least")] == [None] * 3
+    told["compared"], other["low"] = [1.1, *NOT_KNOWN], NOT_KNOWN[0]  # as earlier versions wrote them
+    for again in map(recommendation_of, (text, json.dumps(document))):
+        assert again.gains[0].interval == again.gains[0].other_loop[1:] == NOT_KNOWN
+        assert (again.others[0].low, again.others[0].high, again.others[0].at_least) == (
+            *NOT_KNOWN,
+            NOT_KNOWN[0],
+        )

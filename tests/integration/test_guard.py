@@ -19,6 +19,7 @@ from autotune.guard.place import launching
 from autotune.history.trial import Rule
 from autotune.recommend.recommendation import Gain, Provenance, Recommendation
 from autotune.space import Point
+from autotune.views.text import own_line
 from tests.integration.mpirun import ROOT, launcher, python_of
 from tests.program import ran
 from tests.schemas import answer
@@ -306,7 +307,7 @@ def test_what_was_not_kept_and_what_is_no_settings_is_one_message(tmp_path):
     text.write_text(text.read_text()[:300])
     for words, said in (
         (("check", tmp_path), "was not kept"),
-        (("check", damaged), f"first: autotune guard keep '{damaged}'"),
+        (("check", damaged), f"first: {own_line('guard', 'keep', str(damaged))}"),
         (("keep", damaged), "not JSON"),
         (("history", tmp_path), "was not kept"),
         (("keep", tmp_path), "holds no settings to keep"),

@@ -13,7 +13,7 @@ from autotune.errors import ExitCode
 from autotune.history.trial import History, Phase, Status, Subject
 from autotune.proposers import PROPOSERS
 from autotune.resources import folder
-from autotune.space.loader import _APPLY_KEYS, _PARAMETER_KEYS, load_space
+from autotune.space.loader import APPLY_KEYS, PARAMETER_KEYS, load_space
 from autotune.views.frames import history_frame
 from tests.golden.test_exports import OURS
 from tests.unit.test_architecture import COMPANIONS, CORE, OWNERS, ROOMS
@@ -47,8 +47,8 @@ def test_python_in_the_reference_runs(text, tmp_path, monkeypatch):
 def test_every_key_of_a_search_space_is_documented():
     text = (DOCS / "search_spaces.md").read_text(encoding="utf-8")
     rows = set(re.findall(r"^\| `([a-z_]+)", text, re.MULTILINE))
-    assert set(_PARAMETER_KEYS) <= rows
-    assert set(_APPLY_KEYS) <= rows
+    assert set(PARAMETER_KEYS) <= rows
+    assert set(APPLY_KEYS) <= rows
 
 
 def named(document):

@@ -21,6 +21,7 @@ from autotune.application.verification import (
     difference,
     judged,
 )
+from autotune.application.worth import end_text
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.interruption import alarm, check, heeded
 from autotune.campaign.turns import turns_of
@@ -30,6 +31,7 @@ from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.files import export_files
 from autotune.exporters.launch_line import placed
 from autotune.history.folder import check_ours, make_empty
+from autotune.history.objectives import known_end
 from autotune.recommend.recommendation import Recommendation
 from autotune.resources import user_text
 from autotune.scenario.pattern import check_pattern, found
@@ -132,6 +134,8 @@ def compared_on(
         "more_is_better": more_is_better,
         "environment": env,
         **asdict(verdict),
+        "low": known_end(verdict.low),
+        "high": known_end(verdict.high),
         "runs": {name: [value for _, side, value in runs if side == i] for i, name in enumerate(_SIDES)},
         "saved": list(verdict.saved) if figure is None else None,
         "campaign_s": sum(o.duration_s for o in campaign.history),
@@ -261,8 +265,7 @@ def _text(document: Mapping[str, Any], verdict: ApplicationVerdict, is_time: boo
     ]
     if is_time:
         saved, low, high = verdict.saved
-        lowest = "−∞" if low == -math.inf else f"{low:.3g}"
-        lines.append(f"  a run saves {saved:.3g} s ({lowest} … {high:.3g})")
+        lines.append(f"  a run saves {saved:.3g} s ({end_text(low)} … {high:.3g})")
         lines.append(f"  {_payback(document['campaign_s'], verdict)}")
     if document["predicted"]:
         lines.append(f"  predicted: {document['predicted']}")

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from autotune.application.profiles import read_profile
-from autotune.application.worth import Worth
+from autotune.application.worth import Worth, end_text
 from autotune.application.worth import worth as worth_of
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.resources import user_text
@@ -49,7 +49,7 @@ def worth(directory: Path, calls: Path, application_s: float | None, as_json: bo
     lines = [
         f"{calls}: {gained.calls:.4g} calls a run and rank, {gained.other_calls:.4g} not covered: of what "
         "was not tuned, or more than a factor of two beyond the sizes measured",
-        f"saved an hour of application time: {gained.saved_per_hour_s:.3g} s ({low:.3g} … {high:.3g})",
+        f"saved an hour of application time: {gained.saved_per_hour_s:.3g} s ({end_text(low)} … {high:.3g})",
         f"the campaign cost {gained.campaign_s * nodes / 3600:.3g} node-hours of launches; "
         + _payback(gained),
         f"[{provenance.verified}]",

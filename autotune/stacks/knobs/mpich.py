@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autotune.probe.mpit import TEXT_BYTES, described, names_of_description
+from autotune.probe.mpit import TEXT_BYTES, call, described, names_of_description
 from autotune.stacks.knobs.child import ask_module
 from autotune.stacks.knobs.knob import Knob, KnobKind, on_one_line
 
@@ -74,8 +74,7 @@ class _Library:
         self("init_thread", 0, ctypes.byref(ctypes.c_int()))
 
     def __call__(self, function: str, *arguments: Any) -> None:
-        if code := getattr(self._lib, f"MPI_T_{function}")(*arguments):
-            sys.exit(f"MPI_T_{function} failed with code {code}")
+        call(self._lib, function, "", *arguments)
 
     def version(self) -> str:
         text, length = ctypes.create_string_buffer(TEXT_BYTES), ctypes.c_int()

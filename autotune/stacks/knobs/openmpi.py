@@ -6,6 +6,7 @@ from pathlib import Path
 
 from autotune.stacks.knobs.child import ask
 from autotune.stacks.knobs.knob import Knob, KnobKind, Way, on_one_line
+from autotune.stacks.ompi_info import components_in
 
 _KINDS = {"bool": KnobKind.BOOLEAN, "string": KnobKind.TEXT}
 _KINDS |= {"size_t": KnobKind.BYTES, "double": KnobKind.REAL}
@@ -37,11 +38,7 @@ def components(mpirun: Path) -> dict[str, tuple[str, ...]]:
     Raises:
         StackError: ``ompi_info`` does not answer.
     """
-    components_of: dict[str, list[str]] = {}
-    text = ask([str(mpirun.resolve().with_name("ompi_info")), "--parsable"])
-    for framework, component in re.findall(r"^mca:(\w+):(\w+):version:", text, re.MULTILINE):
-        components_of.setdefault(framework, []).append(component)
-    return {framework: tuple(dict.fromkeys(names)) for framework, names in components_of.items()}
+    return components_in(ask([str(mpirun.resolve().with_name("ompi_info")), "--parsable"]))
 
 
 def parse(text: str) -> tuple[Knob, ...]:

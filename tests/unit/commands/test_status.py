@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 
@@ -13,10 +14,11 @@ import pytest
 
 from autotune.campaign.directory import read_campaign
 from autotune.cli import main
-from autotune.commands.kept_status import KEPT, stored_status
-from autotune.commands.status import Keeper
+from autotune.commands.kept_status import KEPT, store_status, stored_status
+from autotune.commands.status import Keeper, progress
 from autotune.history.events import State, ended_event, started_event
 from autotune.history.journal import FILE, Journal, read_events, sealed
+from autotune.views.standing import Standing
 from tests.golden.test_campaigns import GOLDEN
 from tests.schemas import answer
 
@@ -212,6 +214,38 @@ def test_what_was_kept_names_the_path_of_the_caller_and_the_python_that_runs(sai
     assert state["directory"] == str(begun)
     assert state["ending"]["command"] == f"/opt/python3 -m autotune {begun}"
     assert elsewhere.text == told.replace(f"{command} campaign", f"/opt/python3 -m autotune {begun}")
+
+
+@pytest.mark.parametrize(
+    ("standing", "words"),
+    [
+        (
+            Standing("tls=sm, of campaign: 1.10×", exported=True),
+            "tls=sm, of campaign: 1.10×; files in {}/export",
+        ),
+        (
+            Standing("the stack's own defaults", "a campaign: 1.08×", unfinished=True),
+            "the stack's own defaults",
+        ),
+    ],
+)
+def test_what_is_kept_is_facts_which_no_word_of_theirs_can_change(said, begun, monkeypatch, standing, words):
+    """A setting's text may hold the very words of a path, of the Python or of a command."""
+    current, said_of = progress(begun), f"setting of {shlex.quote(sys.executable)} -m autotune {begun}"
+    store_status(begun, replace(current, standing=standing, found=(said_of,)))
+    monkeypatch.setattr(sys, "executable", "/opt/python3")
+    for directory in (Path("campaign"), begun):
+        kept = stored_status(directory)
+        assert kept.standing == standing
+        assert f"{said_of}\n" in kept.text
+        ending = json.loads(kept.json)["ending"]
+        assert ending["use_now"] == words.format(directory)
+        assert ending["command"] == (f"/opt/python3 -m autotune {directory}" if standing.unfinished else "")
+    assert not [
+        word
+        for word in (str(begun), sys.executable)
+        if word in (begun / KEPT).read_text().replace(said_of, "")
+    ]
 
 
 @pytest.mark.parametrize("damage", ["altered", "another"])

@@ -1,13 +1,16 @@
 """``guard`` without an MPI: how its time is shared, and what it says where a job answers."""
 
+import shlex
+import sys
 from dataclasses import dataclass, field
 
 import pytest
 
 from autotune.cli import main
-from autotune.errors import ExitCode
+from autotune.errors import ExitCode, HandedOver, UnansweredError
 from autotune.guard.heats import Span, blocks_in_time, environment_side
 from autotune.guard.kept import Kept, read_kept, write_kept
+from autotune.guard.verbs import unanswered
 from autotune.history.trial import Observation, Status
 from autotune.verification.sequential import SequentialDesign
 from tests.schemas import answer
@@ -118,3 +121,13 @@ def test_there_is_one_working_directory_whatever_the_current_one(kept, folder, t
         assert main(["guard", "check", "../guard/..", "--quick", "--yes"]) == 6
         assert list((tmp_path / name).iterdir()) == []
     assert [path.name for path in place.iterdir() if path.is_dir()] == ["slurm"]
+
+
+def test_a_line_to_copy_starts_the_python_that_runs(tmp_path, capsys):
+    source = tmp_path / "a site"
+    with pytest.raises(UnansweredError) as told, unanswered(source):
+        raise HandedOver("job 7 makes the check")
+    assert main(["guard", "check", str(source)]) == 2
+    lines = (told.value.hint.removeprefix("afterwards: "), capsys.readouterr().err.partition("first: ")[2])
+    for verb, line in zip(("history", "keep"), lines, strict=True):
+        assert shlex.split(line) == [sys.executable, "-m", "autotune", "guard", verb, str(source)]

@@ -1,6 +1,10 @@
+from types import SimpleNamespace
+
 import pytest
 
-from autotune.probe.mpit import named, names_of_description, same_value
+from autotune.errors import StackError
+from autotune.probe.mpit import ToolInterface, named, names_of_description, same_value
+from autotune.stacks.knobs.mpich import _Library
 
 ALGORITHMS = {"ignore": 0, "basic_linear": 1, "ring": 4}
 
@@ -41,3 +45,14 @@ def test_the_names_in_a_description_of_mpich():
     )
     assert names_of_description(text) == {"auto": 0, "nb": 1}
     assert names_of_description("If greater than 0 - see below - a limit") == {}
+
+
+@pytest.mark.parametrize("kind", [ToolInterface, _Library])
+def test_a_call_that_mpi_refuses_is_one_error_with_mpi_and_without(kind):
+    """A rank asks the library that mpi4py has loaded; the program that lists MPICH's variables loads one."""
+    tools = object.__new__(kind)
+    tools._lib = SimpleNamespace(MPI_T_cvar_read=lambda *arguments: 0, MPI_T_cvar_write=lambda *arguments: 7)
+    ask = (lambda name: tools._call(name, "x=1")) if kind is ToolInterface else tools
+    ask("cvar_read")
+    with pytest.raises(StackError, match=r"^MPI_T_cvar_write refused .*\(code 7\)$"):
+        ask("cvar_write")

@@ -46,6 +46,35 @@ def planned(tmp_path, capsys):
     return told
 
 
+@pytest.mark.parametrize(
+    ("budget_h", "outcomes"), [(None, ["measured"] * 3), (0.03, ["measured"] * 2 + ["predicted"])]
+)
+def test_a_plan_says_to_programs_what_it_says_to_people(budget_h, outcomes, tmp_path, capsys):
+    asked = words(tmp_path, "site.nodes=[1,2,64]", f"budget.node_hours={budget_h or 'null'}")
+    assert main(["plan", *asked]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert main(["plan", *asked, "--json"]) == 0
+    told = answer(capsys.readouterr().out)
+    (site,) = told["sites"]
+    assert site["directory"] == str(tmp_path)
+    assert site["budget_node_hours"] == budget_h
+    assert [job["outcome"] for job in site["jobs"]] == outcomes
+    for job, line in zip(site["jobs"], lines, strict=False):
+        nodes, ppn, ranks, hours, *_ = line.split()
+        assert (job["nodes"], job["ppn"], job["nodes"] * job["ppn"]) == (int(nodes), int(ppn), int(ranks))
+        assert f"{job['node_hours']:.3f}" == hours
+    assert told["node_hours"] == [site["node_hours"]] * 2
+    assert f"together {site['node_hours']:.3f}" in lines[3]
+
+
+def test_a_plan_of_two_sites_is_one_document(tmp_path, capsys):
+    several = f"campaign.dir={tmp_path / 'a'},{tmp_path / 'b'}"
+    assert main(["plan", "-m", *words(tmp_path)[2:], "conf=site", several, "--json"]) == 0
+    told = answer(capsys.readouterr().out)
+    assert [site["directory"] for site in told["sites"]] == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert told["node_hours"] == [sum(site["node_hours"] for site in told["sites"])] * 2
+
+
 def timed(folder, call_s, **took_s):
     """Write what measuring finds: a launch and a sweep of each job, and a call of each size."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from autotune.history.objectives import place_text
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
-from autotune.recommend.recommendation import Gain, Recommendation
+from autotune.recommend.recommendation import Checked, Gain, Recommendation
 from autotune.space import Point
 from autotune.verification.blocks import blocks_of
 from autotune.verification.comparison import claims, compare
@@ -81,6 +81,15 @@ def holds(rounds):
 def refused(*rounds):
     """The verdict by which none of the settings holds."""
     return Verdict(Recommendation(Point(), ()), rounds, True, design=DESIGN)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_gain_without_a_bound_is_no_verified_setting(complete):
+    """Its text would have to name the loss that is excluded, and there is none."""
+    verdict = replace(holds([a_round(FAST, launches(FAST, 0.3, 12))]), hidden=math.nan, complete=complete)
+    assert verdict.checked is (Checked.REFUSED if complete else Checked.UNFINISHED)
+    assert "nan" not in verdict.text
+    assert verdict.lines == ()
 
 
 def test_a_gain_rests_on_the_launches_of_its_setting_alone():

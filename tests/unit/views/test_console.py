@@ -16,7 +16,7 @@ from autotune.recommend.recommendation import Checked
 from autotune.recommend.summary import Step, steps
 from autotune.space import Point
 from autotune.views.console import CampaignConsole, Detail
-from autotune.views.ending import Ending
+from autotune.views.standing import Ending
 from tests import example
 
 PHASES = [Share(name, n, n, 0.5) for name, n in (("baseline", 2), ("screening", 8), ("search", 10))]
