@@ -60,7 +60,7 @@ class AutotuneLint(Autotune):
 
 @rfm.simple_test
 class AutotuneGuard(Autotune):
-    """What ``autotune guard keep`` kept holds; with minutes, no size is slower than the untouched stack."""
+    """Settings that ``autotune guard keep`` kept hold; with minutes, each size beside the untouched stack."""
 
     kept = variable(str, value="")
     minutes = variable(float, value=0.0)  # 0: seconds, for versions and values in effect
