@@ -117,7 +117,7 @@ def campaign(directory: Path, words: list[str]) -> CampaignDirectory:
 
 def speed(folder: Path, words: list[str]) -> int:
     """The speed-up of each way, on fresh launches."""
-    began = time.monotonic()
+    beforehand, began = machine(), time.monotonic()
     record = campaign(folder / "campaign", words)
     campaign_s = time.monotonic() - began
     about, scenario = record.about, record.about.scenario
@@ -139,7 +139,7 @@ def speed(folder: Path, words: list[str]) -> int:
     observer = bench.observer(measurement, about.space, folder / "compared")
     seen, heats = compared(observer, ways)
     how = "alive at once" if heats else "one after the other"
-    print(f"\n{bench.description}, {bench.placement.ranks} ranks, {machine()};", end=" ")
+    print(f"\n{bench.description}, {bench.placement.ranks} ranks, {beforehand};", end=" ")
     print(f"{LAUNCHES} launches of each, {how}\n")
     print("| | geometric mean (95 %) | node-minutes, launches | worst size (95 %) |")
     print("|---|---|---|---|")
@@ -164,7 +164,7 @@ def spent(bench: Bench, seconds: float, launches: int) -> str:
 
 
 def machine() -> str:
-    """What else decides the figures."""
+    """What else decides the figures: cores, and what they do already."""
     models = {
         x.partition(": ")[2] for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x
     }
