@@ -1,44 +1,100 @@
-"""What a whole campaign reaches, verified, beside what tuning algorithms alone reaches.
+"""What people do today, side by side: nothing, UCX alone, another machine's file, a sweep, a campaign.
 
     python benchmarks/end_to_end.py speed [KEY=VALUE …]
 
-First the campaign ``conf=allreduce_local``, then the sweep of the usual tuning scripts: one launch for each
-algorithm of ``coll_tuned``, three repetitions, the best at each size written as rules. Then the untouched
-stack, UCX with its own defaults, the campaign's files and the sweep's rules are compared on fresh launches in
-randomised blocks, so that all are scored on launches that they were not picked on. Target: geometric mean of
-the campaign's speed-up over the untouched stack at least 1.3, and no size seen slower beyond its interval;
-how much of that UCX brings without any tuning, and what tuning adds to it, is told beside.
+First the campaign ``conf=allreduce_local``, then a sweep as it is made by hand: one launch for each algorithm
+of ``coll_tuned``, the best at each size written as rules. Then all sides are launched afresh, so that all are
+scored on launches that they were not picked on. The launches of a block are alive at once on the same cores
+and measure in turns, in an order drawn at random (a heat), so that all sides meet the same moments. The
+untouched stack is a side twice: the second row shows what launches of one setting differ by. Printed is the
+table of ``docs/today.md``: the geometric mean of the speed-up over all sizes, what it cost, and the worst
+size. The other machine's file is what a campaign recommended on an Intel Xeon with two cores on 26 November
+2026 (``README.md``, "What comes out").
+
+Target: geometric mean of the campaign's speed-up over the untouched stack at least 1.3, and no size seen
+slower beyond its interval.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import platform
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from statistics import fmean, stdev
 
-import numpy as np
+from scipy.stats import t
 
 from autotune.campaign.bench import Bench
 from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.observing import Measurement, Observer, measurement_of
+from autotune.campaign.turns import Side, Turn, are_heats, take_turns
 from autotune.commands.hydra_bridge import connected
+from autotune.errors import ExitCode
+from autotune.history.objectives import Slot
 from autotune.history.trial import Observation, Phase, Rule, Subject, Trial
-from autotune.recommend.recommendation import Recommendation
-from autotune.space import Point
+from autotune.recommend.recommendation import Checked, Recommendation
+from autotune.space import Point, Value
 from autotune.stacks import coll_tuned
 from autotune.stacks.ports import Rendering
-from autotune.verification.blocks import blocks_of
-from autotune.verification.comparison import Comparison, compare, overall
-from autotune.verification.sequential import EACH, SequentialDesign
+from autotune.verification.blocks import Block, blocks_of
+from autotune.verification.sequential import SequentialDesign
+from autotune.views.text import size_text
 
-REPETITIONS = 3
-LAUNCHES = 8
+LAUNCHES = 16
 TARGET = 1.3
+ELSEWHERE: dict[str, Value] = {
+    "pml": "ucx",
+    "UCX_TLS": "self,sysv,cma",
+    "UCX_ZCOPY_THRESH": "16k",
+    "UCX_MM_FIFO_ELEM_SIZE": 256,
+    "bind_to": "none",
+}
+"""What a campaign recommended on another machine; the module's text has its source."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to choose settings."""
+
+    name: str
+    setting: Recommendation
+    spent: str  # What choosing cost.
+    subject: Subject = Subject.DEPLOYED
+
+    def trial(self, turn: Turn) -> Trial:
+        """Return a fresh launch of the settings."""
+        about = (Phase.VERIFY, self.setting.point, self.subject, turn.block, turn.seed)
+        return Trial(turn.number, *about, rules=self.setting.rules)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """A speed-up with its 95 % interval: Student's, of ln over blocks, which differ in their moments."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, gains: Sequence[float]) -> Speed:
+        """Of ln of the speed-up in each block."""
+        if len(gains) < 2:
+            return cls(math.nan, 0.0, math.inf)
+        half = float(t.ppf(0.975, len(gains) - 1)) * stdev(gains) / math.sqrt(len(gains))
+        return cls(*(math.exp(fmean(gains) + by) for by in (0.0, -half, half)))
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.2f}× ({self.low:.2f} … {self.high:.2f})"
 
 
 def main() -> int:
@@ -51,72 +107,110 @@ def main() -> int:
 
 
 def campaign(directory: Path, words: list[str]) -> CampaignDirectory:
-    """A campaign, shown as it goes."""
+    """A campaign, shown as it goes; one that ends unverified is scored as well."""
     command = [sys.executable, "-m", "autotune", "conf=allreduce_local", f"campaign.dir={directory}", *words]
-    subprocess.run(command, check=True)
+    code = subprocess.run(command).returncode
+    if code not in (ExitCode.WELL, ExitCode.FINDING, ExitCode.STUCK):
+        sys.exit(code)
     return read_campaign(directory)
 
 
 def speed(folder: Path, words: list[str]) -> int:
-    """The verified speed-up of a campaign and of an algorithm-only sweep."""
+    """The speed-up of each way, on fresh launches."""
+    beforehand, began = machine(), time.monotonic()
     record = campaign(folder / "campaign", words)
+    campaign_s = time.monotonic() - began
     about, scenario = record.about, record.about.scenario
     bench = connected(about.bench.launcher, scenario)
     measurement = measurement_of(scenario, bench.placement.ranks)
-    rules, launches = algorithm_sweep(bench, measurement, folder / "sweep")
-    sides = {
-        "default": Recommendation(about.space.default, ()),
-        "ucx": Recommendation(about.space.complete({"pml": "ucx"}), ()),
-        "campaign": record.recommended(),
-        "sweep": Recommendation(about.space.default, rules),
-    }
-    seen = compared(bench.observer(measurement, about.space, folder / "compared"), sides)
-    print(f"\n{about.bench.description}, {about.bench.ranks} ranks; {LAUNCHES} fresh launches of each side")
-    results = {}
-    searched = len(record.history) - len(record.history.of(Phase.VERIFY))
-    costs = {
-        "ucx": "nothing searched: pml = ucx with UCX's own defaults",
-        "campaign": f"{searched} launches, and {len(record.history) - searched} that verified it",
-        "sweep": f"{launches} launches, verified by none",
-    }
-    for name, spent in costs.items():
-        found = blocks_of(seen["default"], seen[name])
-        judged = compare(found, SequentialDesign(LAUNCHES))
-        results[name] = (judged, overall(found))
-        print(f"\n{name}: {spent}")
-        for c in judged:
-            print(f"  {c.slot[2]:>9} B  {shown(c)}{'  LOSES' if c.high < 0 else ''}")
-        print(f"  geometric mean  {shown(results[name][1])}")
-    beyond = overall(blocks_of(seen["ucx"], seen["campaign"]))
-    print(f"\ncampaign over UCX with its own defaults: geometric mean {shown(beyond)}")
-    judged, total = results["campaign"]
-    reached = math.exp(total.gain) >= TARGET and not any(c.high < 0 for c in judged)
-    print(
-        f"\ntarget {TARGET}×, no size seen slower beyond its interval: {'reached' if reached else 'MISSED'}"
-    )
+    began = time.monotonic()
+    rules, n_swept = algorithm_sweep(bench, measurement, folder / "sweep")
+    sweep_s = time.monotonic() - began
+    default, found = Recommendation(about.space.default, ()), record.recommended()
+    verified = "" if found.provenance.checked is Checked.HOLDS else ", which ended unverified"
+    ways = [
+        Way("nothing", default, "", Subject.UNTOUCHED),
+        Way("nothing, once more", default, "0", Subject.UNTOUCHED),
+        Way("UCX alone, with its defaults", Recommendation(about.space.complete({"pml": "ucx"}), ()), "0"),
+        Way("another machine's file", Recommendation(about.space.complete(ELSEWHERE), ()), "0"),
+        Way("a sweep by hand", replace(default, rules=rules), spent(bench, sweep_s, n_swept)),
+        Way(f"a campaign{verified}", found, spent(bench, campaign_s, len(record.history))),
+    ]
+    observer = bench.observer(measurement, about.space, folder / "compared")
+    seen, heats = compared(observer, ways)
+    how = "alive at once" if heats else "one after the other"
+    print(f"\n{bench.description}, {bench.placement.ranks} ranks, {beforehand};", end=" ")
+    print(f"{LAUNCHES} launches of each, {how}\n")
+    print("| | geometric mean (95 %) | node-minutes, launches | worst size (95 %) |")
+    print("|---|---|---|---|")
+    results: list[tuple[Speed, dict[Slot, Speed]]] = []
+    for way, launches in zip(ways[1:], seen[1:], strict=True):
+        results.append(speeds(blocks_of(seen[0], launches)))
+        print(row(way, *results[-1], launches))
+    for way, (_, by_slot) in zip(ways[1:], results, strict=True):
+        print(f"\n{way.name}")
+        for slot, one in by_slot.items():
+            print(f"  {size_text(slot[2]):>9}  {one}{'  LOSES' if one.high < 1 else ''}")
+    print(f"\ncampaign over UCX with its own defaults: {speeds(blocks_of(seen[2], seen[-1]))[0]}")
+    total, by_slot = results[-1]
+    reached = total.ratio >= TARGET and not any(one.high < 1 for one in by_slot.values())
+    print(f"target {TARGET}×, no size seen slower beyond its interval: {'reached' if reached else 'MISSED'}")
     return 0 if reached else 1
 
 
+def spent(bench: Bench, seconds: float, launches: int) -> str:
+    """What choosing cost."""
+    return f"{seconds * bench.placement.nodes / 60:.1f}, {launches}"
+
+
+def machine() -> str:
+    """What else decides the figures: cores, and what they do already."""
+    models = {
+        x.partition(": ")[2] for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x
+    }
+    load = f"load average {os.getloadavg()[1]:.1f}"
+    cores = f"{len(os.sched_getaffinity(0))} cores of {', '.join(models) or platform.machine()}"
+    return f"{cores}, {load}, {datetime.now(UTC):%Y-%m-%d}"
+
+
+def row(way: Way, total: Speed, by_slot: dict[Slot, Speed], launches: Sequence[Observation]) -> str:
+    """The row of one way in the table."""
+    failed = sum(not o.ok for o in launches)
+    name = f"{way.name} ({failed} of {len(launches)} launches failed)" if failed else way.name
+    if not by_slot:
+        return f"| {name} | nothing could be compared | {way.spent} | |"
+    slot = min(by_slot, key=lambda slot: by_slot[slot].ratio)
+    return f"| {name} | {total} | {way.spent} | {by_slot[slot]} at {size_text(slot[2])} |"
+
+
+def speeds(blocks: Sequence[Block]) -> tuple[Speed, dict[Slot, Speed]]:
+    """The geometric mean over the sizes that worked in each block, and each of these sizes."""
+    gains: dict[Slot, list[float]] = {}
+    for slot in sorted(set[Slot]().union(*(block.slots for block in blocks))):
+        of_slot = [block.gains(slot) for block in blocks]
+        if all(of_slot):
+            gains[slot] = [fmean(of_block) for of_block in of_slot]
+    means = [fmean(of_block) for of_block in zip(*gains.values(), strict=True)]
+    return Speed.of(means), {slot: Speed.of(of_slot) for slot, of_slot in gains.items()}
+
+
 def algorithm_sweep(bench: Bench, measurement: Measurement, directory: Path) -> tuple[tuple[Rule, ...], int]:
-    """The best algorithm at each size, by one launch for each algorithm and repetition; and how many."""
-    times: dict[tuple[int, int], list[float]] = defaultdict(list)
-    number = 0
+    """The best algorithm at each size, by one launch for each algorithm; and how many."""
+    times: dict[int, dict[int, float]] = defaultdict(dict)
     ranks = bench.placement.ranks
-    for algorithm in range(len(coll_tuned.algorithms("allreduce", (5, 0)))):
+    n_algorithms = len(coll_tuned.algorithms("allreduce", (5, 0)))
+    for algorithm in range(n_algorithms):
         forced = replace(measurement, amended=partial(with_algorithm, algorithm))
-        observer = bench.observer(forced, bench.space, directory)
-        for _ in range(REPETITIONS):
-            number += 1
-            trial = Trial(number, Phase.SEARCH, bench.space.default, Subject.UNTOUCHED, seed=number)
-            for e in observer.observe(trial).usable:
-                times[e.cell.message_bytes, algorithm].append(e.median_s)
+        number = algorithm + 1
+        trial = Trial(number, Phase.SEARCH, bench.space.default, Subject.UNTOUCHED, seed=number)
+        for e in bench.observer(forced, bench.space, directory).observe(trial).usable:
+            times[e.cell.message_bytes][algorithm] = e.median_s
     rules: list[Rule] = []
-    for size in sorted({size for size, _ in times}):
-        means = {a: float(np.mean(t)) for (s, a), t in times.items() if s == size}
-        best = Point.of({"algorithm": min(means, key=means.__getitem__)})
+    for size, by_algorithm in sorted(times.items()):
+        best = Point.of({"algorithm": min(by_algorithm, key=by_algorithm.__getitem__)})
         if not rules or rules[-1].choice != best:
             rules.append(Rule("allreduce", ranks, size if rules else 0, best))
-    return tuple(rules), number
+    return tuple(rules), n_algorithms
 
 
 def with_algorithm(algorithm: int, rendering: Rendering) -> Rendering:
@@ -128,24 +222,17 @@ def with_algorithm(algorithm: int, rendering: Rendering) -> Rendering:
     return replace(rendering, env={**rendering.env, **forced})
 
 
-def compared(observer: Observer, sides: dict[str, Recommendation]) -> dict[str, list[Observation]]:
-    """Launches of all sides in blocks, in any order."""
-    rng = np.random.default_rng(1)
-    seen: dict[str, list[Observation]] = {name: [] for name in sides}
-    number = 0
-    for block in range(LAUNCHES // EACH):
-        for name in rng.permutation(list(sides) * EACH):
-            number += 1
-            subject = Subject.UNTOUCHED if name == "default" else Subject.DEPLOYED
-            side = sides[name]
-            trial = Trial(number, Phase.VERIFY, side.point, subject, block, number, rules=side.rules)
-            seen[name].append(observer.observe(trial))
-    return seen
-
-
-def shown(c: Comparison) -> str:
-    """A speed-up with its interval."""
-    return f"{math.exp(c.gain):.2f}× ({math.exp(c.low):.2f} … {math.exp(c.high):.2f})"
+def compared(observer: Observer, ways: Sequence[Way]) -> tuple[list[list[Observation]], bool]:
+    """Launches of all ways, and whether those of a block were alive at once."""
+    sides = [Side(way.name, observer, way.trial) for way in ways]
+    heats = are_heats(sides)
+    seen: list[list[Observation]] = [[] for _ in ways]
+    for block in take_turns(sides, SequentialDesign(LAUNCHES, heats=heats)):
+        for turn, observation in block:
+            seen[turn.side].append(observation)
+            if not observation.ok:
+                print(f"{ways[turn.side].name}: {observation.status}: {observation.reason}", file=sys.stderr)
+    return seen, heats
 
 
 if __name__ == "__main__":

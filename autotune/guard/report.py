@@ -251,6 +251,7 @@ import json
 
 import reframe as rfm
 import reframe.utility.sanity as sn
+from reframe.core.backends import getlauncher
 
 
 @rfm.simple_test
@@ -269,6 +270,10 @@ class AutotuneGuard(rfm.RunOnlyRegressionTest):
         check = ["-P", "-m", "autotune", "guard", "check", {quoted!r}, "--json"]
         check += ["--minutes", str(self.minutes)]
         self.executable_opts = [*check, "||", "true"]
+
+    @run_before("run")
+    def alone(self):  # the check launches MPI itself: the partition's launcher would start it within MPI
+        self.job.launcher = getlauncher("local")()
 
     @sanity_function
     def holds(self):

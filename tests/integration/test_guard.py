@@ -274,6 +274,53 @@ def test_a_night_is_kept_and_a_parameter_file_that_makes_calls_slower_is_found_o
     assert "slower, or not in effect" in done.stdout
 
 
+@pytest.fixture(params=["of the tests", pytest.param("of its own", marks=pytest.mark.slow)])
+def reframe(request, tmp_path):
+    """ReFrame in the environment of these tests, and newly installed into an environment of its own."""
+    if request.param == "of the tests":
+        return Path(sys.executable).with_name("reframe")
+    ran([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    pip = [tmp_path / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "ReFrame-HPC>=4.8,<5"]
+    done = ran(pip)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return tmp_path / "venv" / "bin" / "reframe"
+
+
+@pytest.mark.mpi
+@pytest.mark.timeout(900)  # the second ReFrame is installed
+def test_the_recipe_for_reframe_checks_files_and_a_prefix(reframe, tmp_path):
+    """Both hold; then a file has a line that is ignored, and a rules file is gone."""
+    folder = prefix(tmp_path / "site", launcher())
+    assert autotune("guard", "keep", folder, "--minutes", "0").returncode == 0
+    (program := tmp_path / "autotune").write_text(f'#!/bin/sh\nexec {sys.executable} -m autotune "$@"\n')
+    program.chmod(0o755)
+    (parameters := tmp_path / "mca-params.conf").write_text("pml = ucx\n")
+    recipe, report = (
+        Path(__file__).parents[2] / "docs" / "recipes" / "reframe_checks.py",
+        tmp_path / "report.json",
+    )
+    values = {"program": program, "AutotuneLint.files": parameters, "AutotuneGuard.kept": folder}
+    words = [reframe, "-c", recipe, "-r", "--prefix", tmp_path, "--report-file", report]
+    words += [word for name, value in values.items() for word in ("-S", f"{name}={value}")]
+    env = {**os.environ, **ROOT, "PATH": f"{Path(launcher()).parent}:{os.environ['PATH']}"}
+    done = ran(words, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cases = json.loads(report.read_text())["runs"][0]["testcases"]
+    assert {case["name"]: case["result"] for case in cases} == {
+        "AutotuneLint": "pass",
+        "AutotuneGuard": "pass",
+    }
+    parameters.write_text("OMPI_MCA_pml = ucx\n")
+    next(folder.glob("openmpi-*/coll_tuned_rules.conf")).unlink()
+    done = ran(words, cwd=tmp_path, env=env)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "MPI203 OMPI_MCA_pml" in done.stdout
+    assert "not in effect" in done.stdout
+    done = ran([*words[:4], "--prefix", tmp_path], cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr  # without names both are skipped
+    assert "Ran 0/0 test case(s)" in done.stdout
+
+
 @pytest.mark.mpi
 @pytest.mark.slow  # verifications of minutes
 def test_bisection_names_the_settings_that_cost_the_time(slow):

@@ -1,12 +1,14 @@
 """A check for whoever reads it: exit codes, JUnit, Prometheus, one line, and what to tune again."""
 
 import ast
+import json
 import math
 import re
 import shlex
 import sys
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ from autotune.guard.report import CheckReport, reframe_test
 from autotune.guard.verdict import NightVerdict, judge
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Status, Subject, Trial
 from autotune.space import Point
+from autotune.views.documents import answer_text
+from tests.program import ran
 from tests.unit.guard.nights_of import SLOTS, Machine
 
 RNG = np.random.default_rng
@@ -154,3 +158,26 @@ def test_the_test_of_a_folder_of_any_name_is_the_same_code(name):
     assert seen.replace(repr(shlex.quote(f"/plain/{name}")), "NAME") == plain.replace("'/plain/x'", "NAME")
     assert "\u202e" not in reframe_test(f"/plain/{name}", (), "python3").splitlines()[0]
     assert '"-P", "-m", "autotune"' in reframe_test("/plain/x", (), "python3")
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.3, 1)])
+def test_the_recipe_for_reframe_judges_the_speed_over_the_defaults_of_the_same_check(factor, code, tmp_path):
+    """By a program that says what a check said: one slot may be 30 % slower than the untouched stack."""
+    document = report(verdict=QUIET).document()
+    first = document["slots"][0]
+    first["settings_us"] = factor * first["default_us"]
+    (tmp_path / "said.json").write_text(answer_text("guard-check", document))
+    (program := tmp_path / "program").write_text(f"#!/bin/sh\ncat {tmp_path}/said.json\n")
+    program.chmod(0o755)
+    recipe = Path(__file__).parents[3] / "docs" / "recipes" / "reframe_checks.py"
+    words = [Path(sys.executable).with_name("reframe"), "-c", recipe, "-r", "--prefix", tmp_path]
+    words += ["--report-file", tmp_path / "report.json", "-S", f"program={program}"]
+    done = ran([*words, "-S", "AutotuneGuard.kept=/opt/tuned", "-S", "AutotuneGuard.minutes=1"], cwd=tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+    (case,) = json.loads((tmp_path / "report.json").read_text())["runs"][0]["testcases"]
+    values = {name.rpartition(":")[2]: value[0] for name, value in case["perfvalues"].items()}
+    slots = {f"{s['collective']}_{s['ranks']}_{s['bytes']}": s for s in document["slots"]}
+    assert values.keys() == slots.keys()
+    for name, slot in slots.items():
+        assert values[name] == pytest.approx(slot["default_us"] / slot["settings_us"])
+    assert ("failed to meet reference" in done.stdout) == bool(code)
