@@ -12,19 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from autotune.history.objectives import Score, ratio_of, scores_of
 from autotune.history.trial import Phase, Subject
 from autotune.recommend.front import Candidate, candidates, pareto_front
 from autotune.recommend.other_calls import slower
-from autotune.recommend.recommendation import Recommendation
 from autotune.recommend.summary import ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Parameter
-from autotune.verification.one_round import VerificationRound, launches_behind
+from autotune.verification.one_round import VerificationRound, last_round, launches_behind
 from autotune.views import text as words
-from autotune.views.report import plots, sections
+from autotune.views.report import axes, plots, sections
 from autotune.views.report.sections import ReportInput, run_section
 from autotune.views.report.setting_plots import choice_text
 
@@ -84,7 +82,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "advice": words.advice_text(recommendation, inputs.space.unset) if recommendation is not None else "",
         "unverified": recommendation is not None and not recommendation.provenance.checked.done,
         "fresh": recommendation is not None and any(gain.compared for gain in recommendation.gains),
-        "tables": _tables(recommendation),
+        "tables": _tables(inputs),
         "others": words.other_calls_rows(recommendation.others) if recommendation is not None else [],
         "harms": recommendation is not None and bool(slower(recommendation.others)),
         "baseline": baseline,
@@ -206,21 +204,22 @@ def _discovered_effect(inputs: ReportInput, name: str, value: object) -> str:
     return ""
 
 
-def _tables(recommendation: Recommendation | None) -> list[dict[str, Any]]:
+def _tables(inputs: ReportInput) -> list[dict[str, Any]]:
+    recommendation = inputs.recommendation
     if recommendation is None:
         return []
-    tables = []
+    tables, last = [], last_round(inputs.rounds, recommendation.point)
+    counting = sorted(last.counting, key=lambda c: c.at_least, reverse=True) if last else ()
+    at_least = {c.slot: ratio_of(c.at_least) for c in counting}  # in the loop in which it is lower
     for (collective, comm_size), group in groupby(size_rows(recommendation), key=lambda r: r.gain.slot[:2]):
         rows = list(group)
-        ratios = [row.gain.ratio for row in rows]
         tables.append({
             "title": words.calls_text(collective, comm_size),
-            "figure": plots.curves([row.gain for row in rows]),
+            "figure": plots.curves([row.gain for row in rows], at_least),
             "names": list(dict.fromkeys(name for row in rows for name in row.choice)),
             "other_loop": any(row.gain.other_loop for row in rows),
             "rows": rows,
-            # The longest bar is limited, so that one extreme ratio does not make all others look short.
-            "longest": max(min(max(ratios), 3 * median(ratios)), 1.0),
+            "longest": axes.limits([row.gain.ratio for row in rows])[1],
         })  # fmt: skip
     return tables
 

@@ -243,8 +243,7 @@ def _name(choice: Point) -> str:
 def _faded(colour: str, place: SlotWinner) -> str:
     gain = place.gain.ratio if place.gain else 1.0
     share = min(max(math.log(gain), 0.0) / math.log(_FULL_GAIN), 1.0) if gain > 0 else 0.0
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{_FAINTEST + (0.9 - _FAINTEST) * share:.2f})"
+    return axes.faded(colour, _FAINTEST + (0.9 - _FAINTEST) * share)
 
 
 def _place_text(place: SlotWinner) -> str:

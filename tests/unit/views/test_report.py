@@ -22,6 +22,7 @@ from autotune.verification.one_round import VerificationRound
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.report import ReportInput, page
 from autotune.views.report.page import _meaning
+from autotune.views.report.plots import curves
 from tests import example
 
 
@@ -109,7 +110,7 @@ def test_plotly_is_packed_once_and_whole(document):
 
 def test_figures_hold_the_data(document, ran):
     names = [[trace.get("name") for trace in figure["data"]] for figure in document.figures]
-    assert names[0] == ["default", "tuned", "speed-up"]
+    assert names[0] == ["default", "tuned", "speed-up", "95 % interval"]
     assert ["tried", "Pareto front", "recommended", "default"] in names
     curve = document.figures[0]["data"][1]
     assert curve["x"] == ["8 B", "512 B", "4 KiB", "64 KiB", "1 MiB"]
@@ -172,6 +173,29 @@ def test_a_page_of_a_running_campaign_loads_itself_again(inputs):
     refresh = '<meta http-equiv="refresh" content="30">'
     assert refresh in page(replace(inputs, running=True))
     assert refresh not in page(inputs)
+
+
+def test_speed_ups_are_a_ribbon_that_an_outlier_does_not_squeeze():
+    ratios = (1.1, 1.2, 50.0, 1.15, 0.9)
+    gains = [Gain(("bcast", 2, 8**i), 1e-6, 1e-8, r * 1e-6, r * 1e-8) for i, r in enumerate(ratios, start=1)]
+    bounds = {gain.slot: 0.94 for gain in gains[:4]} | {gains[0].slot: 1.05}
+    drawn = json.loads(curves(gains, bounds))
+    traces = {trace["name"]: trace for trace in drawn["data"]}
+    low, high = (10**end if drawn["layout"]["yaxis2"].get("type") == "log" else end
+                 for end in drawn["layout"]["yaxis2"]["range"])  # fmt: skip
+    assert low < 0.9 and high < 5
+    speed_ups = traces["speed-up"]
+    assert speed_ups["y"][2] < high and speed_ups["marker"]["symbol"][2] == "diamond-open"
+    assert traces["outliers"]["text"] == ["", "", "50×", "", ""]
+    assert speed_ups["text"][2].startswith("50×")
+    ribbon = traces["95 % interval"]
+    assert ribbon["y"][0] == pytest.approx(gains[0].interval[1], rel=1e-4)
+    assert ribbon["y"][-1] == pytest.approx(gains[0].interval[0], rel=1e-4)
+    assert ribbon["x"] == [*speed_ups["x"], *speed_ups["x"][::-1]]
+    excluded = traces["loss excluded"]["y"]
+    assert excluded[:4] == [1.0, 0.94, 0.94, 0.94]  # nothing above 1 is a loss
+    assert set(excluded[4:]) == {excluded[4]} and excluded[4] < 0.9  # of the last size no loss is excluded
+    assert "loss excluded" not in curves(gains)
 
 
 def test_effects_are_ratios_with_their_intervals(document, ran):
