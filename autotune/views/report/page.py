@@ -43,7 +43,13 @@ def rendered(template: str, view: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    helpers = {"words": words, "ratio_of": ratio_of, "ratio_to": ratio_to, "plotly": _plotly()}
+    helpers = {
+        "words": words,
+        "ratio_of": ratio_of,
+        "ratio_to": ratio_to,
+        "heat": sections.heat,
+        "plotly": _plotly(),
+    }
     return environment.get_template(template).render(view, **helpers)
 
 
@@ -83,6 +89,7 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "unverified": recommendation is not None and not recommendation.provenance.checked.done,
         "fresh": recommendation is not None and any(gain.compared for gain in recommendation.gains),
         "tables": _tables(inputs),
+        "heat_maps": sections.heat_map(inputs, measured, baseline),
         "others": words.other_calls_rows(recommendation.others) if recommendation is not None else [],
         "harms": recommendation is not None and bool(slower(recommendation.others)),
         "baseline": baseline,

@@ -2,26 +2,35 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 from autotune.campaign.noise import Remark
-from autotune.history.objectives import Envelope, Objective, job_setting
+from autotune.history.objectives import Envelope, Objective, Score, job_setting
 from autotune.history.trial import History, Subject
 from autotune.recommend.coverage import Covered
-from autotune.recommend.front import Candidate
+from autotune.recommend.front import Candidate, against, gains, ranked
 from autotune.recommend.leads import leads, moments, random_best
-from autotune.recommend.recommendation import Line, Recommendation
+from autotune.recommend.recommendation import Gain, Line, Recommendation
 from autotune.recommend.summary import Step, ratio_to
 from autotune.recommend.winners import winners
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Point, Space
-from autotune.verification.one_round import VerificationRound
+from autotune.verification.one_round import VerificationRound, last_round
 from autotune.views.launch_line import changes_of
 from autotune.views.report import axes, progress_plots, setting_plots
 from autotune.views.report.setting_plots import PlottedSetting
-from autotune.views.text import calls_text, figure_text, interval_text, ratio_text, size_text
+from autotune.views.rivals import OTHERS, chosen, rivals, why_not
+from autotune.views.text import (
+    calls_text,
+    changed_text,
+    figure_text,
+    interval_text,
+    ratio_text,
+    size_text,
+    verdict,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,45 @@ def winner_maps(inputs: ReportInput, measured: Sequence[Candidate]) -> list[dict
         {"title": calls_text(group[0].slot[0], 0), "figure": setting_plots.winners(group), "places": group}
         for group in groups
     ]
+
+
+def heat_map(
+    inputs: ReportInput, measured: Sequence[Candidate], baseline: Sequence[Score] | None
+) -> list[dict[str, Any]]:
+    """Return a table of speed-ups for each collective and number of ranks: settings × message sizes.
+
+    The recommended setting is the first row; each other row says why its setting is not chosen. The list is
+    empty without a recommendation, or if nothing was measured by default.
+    """
+    recommendation, objectives = inputs.recommendation, inputs.objectives
+    if recommendation is None or not inputs.baseline:
+        return []
+    recommended = chosen(inputs.space, measured, recommendation, baseline)
+    fresh = {c.point: last_round(inputs.rounds, c.point) for c in measured}
+    listed = rivals(objectives, measured, recommendation, recommended)
+    listed += [c for c in measured if fresh[c.point]]
+    listed += ranked(objectives, measured)
+    others = [c for c in {c.point: c for c in listed}.values() if c.point != recommendation.point]
+    rows = []
+    for candidate in [*([recommended] if recommended else []), *others[:OTHERS]]:
+        compared = replace(candidate, curve=candidate.curve or inputs.baseline)
+        slot_gains = gains(against(inputs.space, compared, inputs.baseline), inputs.baseline)
+        last = fresh.get(candidate.point)
+        why = why_not(objectives, candidate, recommended, last.against if last else "")
+        text = changed_text(candidate.point, inputs.space.unset).replace(
+            "nothing", "the stack's own defaults"
+        )
+        rows.append((text, "" if candidate is recommended else why, {gain.slot: gain for gain in slot_gains}))
+    return [
+        {"title": calls_text(*calls), "slots": list(group), "rows": rows}
+        for calls, group in groupby(sorted(inputs.baseline), key=lambda slot: slot[:2])
+    ]
+
+
+def heat(gain: Gain) -> str:
+    """Return the background of a speed-up in the heat map; a text on it stays legible."""
+    colour, times = (axes.TEAL, gain.ratio) if gain.ratio > 1 else (axes.RED, 1 / gain.ratio)
+    return axes.faded(colour, 0.0 if verdict(gain) == "even" else setting_plots.strength(times) / 2)
 
 
 def settings(inputs: ReportInput, measured: Sequence[Candidate]) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ from autotune.verification.sequential import SequentialDesign
 from autotune.views.report import ReportInput, page
 from autotune.views.report.page import _meaning
 from autotune.views.report.plots import curves
+from autotune.views.rivals import OTHERS
 from tests import example
 
 
@@ -238,6 +239,21 @@ def test_all_sections_have_their_numbers_in_words(document):
     assert ["13", "crashed", "signal 6 on rank 1", "UCX_TLS=self,tcp, coll_han=off"] in document.rows
     assert ["map_by", "all", "needs numa:2"] in document.rows
     assert ["UCX_RNDV_THRESH", "4k", "auto"] in [row[:3] for row in document.rows]
+
+
+def test_the_best_settings_by_size_say_why_they_are_not_chosen(inputs, document):
+    map_ = document.rows[next(i for i, row in enumerate(document.rows) if row[:1] == ["what is set"]) :]
+    assert map_[0][1:] == ["8 B", "512 B", "4 KiB", "64 KiB", "1 MiB"]
+    rows = map_[1 : 2 + OTHERS]
+    assert rows[0][:2] == ["UCX_RNDV_THRESH=4k, UCX_TLS=self,sysv", "leading, not verified"]
+    assert all(row[1].startswith("not chosen: ") and len(row) == 7 for row in rows[1:])
+    assert any(row[1].endswith("worse overall") for row in rows[1:])
+    assert any(cell == "~" for row in rows for cell in row) and rows[0][2] == "1.44×"
+    rival = next(o.trial.point for o in inputs.history.sweeps if o.ok)
+    refused = VerificationRound(replace(inputs.recommendation, point=rival), complete=True)
+    beaten = Document(page(replace(inputs, rounds=(refused,)))).rows
+    assert [f"not chosen: {refused.against}"] in [row[1:2] for row in beaten]
+    assert 'id="why"' not in page(replace(inputs, baseline={}))
 
 
 def test_losing_sizes_are_shown_as_they_are(inputs):
