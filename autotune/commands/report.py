@@ -34,6 +34,7 @@ from autotune.verification.choices import ChoiceKind
 from autotune.views.discovery import discovery_section
 from autotune.views.ending import ending
 from autotune.views.guidelines import guidelines_section
+from autotune.views.health import health
 
 if TYPE_CHECKING:
     from autotune.views.report import ReportInput
@@ -257,6 +258,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         untried=[path for path in exports if _untried(Path(path))],
         use=use,
         use_notes=notes_on(usable, use) if usable else (),
+        health=health(about, campaign.history, concluded, campaign.state is State.COMPLETE),
         ending=ending(about, campaign.history, concluded, campaign.path, campaign.state).lines,
         harmless=next(
             (choice.text for choice in concluded.choices if choice.kind is ChoiceKind.HARMLESS), ""

@@ -18,6 +18,7 @@ from autotune.recommend.winners import winners
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Point, Space
 from autotune.verification.one_round import VerificationRound, last_round
+from autotune.views.health import Health
 from autotune.views.launch_line import changes_of
 from autotune.views.report import axes, progress_plots, setting_plots
 from autotune.views.report.setting_plots import PlottedSetting
@@ -51,6 +52,7 @@ class ReportInput:
     exports: Sequence[str] = ()  # Paths of the exported files.
     untried: Sequence[str] = ()  # Paths of exported files in formats that were never tried with a library.
     ending: Sequence[Line] = ()  # How the campaign stands, as lines (label, text, command).
+    health: Sequence[Health] = ()  # Questions about the health of the campaign, with answers.
     use: str = ""  # The command line that applies the exported files; empty if there is no file to apply.
     use_notes: Sequence[str] = ()  # What to know about that line, such as what to replace in it.
     harmless: str = ""
