@@ -148,7 +148,8 @@ def heat_map(
     recommendation, objectives = inputs.recommendation, inputs.objectives
     if recommendation is None or not inputs.baseline:
         return []
-    recommended = chosen(inputs.space, measured, recommendation, baseline)
+    space = inputs.whole or inputs.space
+    recommended = chosen(space, measured, recommendation, baseline)
     fresh = {c.point: last_round(inputs.rounds, c.point) for c in measured}
     listed = rivals(objectives, measured, recommendation, recommended)
     listed += [c for c in measured if fresh[c.point]]
@@ -157,12 +158,10 @@ def heat_map(
     rows = []
     for candidate in [*([recommended] if recommended else []), *others[:OTHERS]]:
         compared = replace(candidate, curve=candidate.curve or inputs.baseline)
-        slot_gains = gains(against(inputs.space, compared, inputs.baseline), inputs.baseline)
+        slot_gains = gains(against(space, compared, inputs.baseline), inputs.baseline)
         last = fresh.get(candidate.point)
         why = why_not(objectives, candidate, recommended, last.against if last else "")
-        text = changed_text(candidate.point, inputs.space.unset).replace(
-            "nothing", "the stack's own defaults"
-        )
+        text = changed_text(candidate.point, space.unset).replace("nothing", "the stack's own defaults")
         rows.append((text, "" if candidate is recommended else why, {gain.slot: gain for gain in slot_gains}))
     return [
         {"title": calls_text(*calls), "slots": list(group), "rows": rows}

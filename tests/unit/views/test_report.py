@@ -256,6 +256,12 @@ def test_the_best_settings_by_size_say_why_they_are_not_chosen(inputs, document)
     assert 'id="why"' not in page(replace(inputs, baseline={}))
 
 
+def test_a_size_where_nothing_differs_has_no_ratio(inputs):
+    same = Gain(("allreduce", 2, 8), 1e-6, 1e-8, 1.01e-6, 1e-8)
+    alike = replace(inputs, recommendation=replace(inputs.recommendation, rules=(), gains=(same,)))
+    assert ["8 B", "~ (0.98 … 1.04)", "1.00 ± 0.01", "1.01 ± 0.01"] in Document(page(alike)).rows
+
+
 def test_losing_sizes_are_shown_as_they_are(inputs):
     gains = (
         Gain(("allreduce", 2, 8), 1e-6, 1e-8, 2e-6, 1e-8),
