@@ -263,6 +263,7 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         harmless=next(
             (choice.text for choice in concluded.choices if choice.kind is ChoiceKind.HARMLESS), ""
         ),
+        nodes=about.bench.nodes,
         idle=usable is not None and sets_nothing(usable),
         stamp=str(about.bench.stamp),
         state=state,

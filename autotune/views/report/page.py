@@ -18,6 +18,7 @@ from autotune.history.objectives import Score, ratio_of, scores_of
 from autotune.history.trial import Phase, Subject
 from autotune.recommend.front import Candidate, candidates, pareto_front
 from autotune.recommend.other_calls import slower
+from autotune.recommend.recommendation import Checked
 from autotune.recommend.summary import ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Parameter
 from autotune.verification.one_round import VerificationRound, last_round, launches_behind
@@ -77,13 +78,12 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "tiles": [
             *_speedup_tiles(inputs),
             *_objective_tiles(inputs, measured, baseline),
-            _effort_tile(inputs),
+            *_effort_tiles(inputs),
         ],
         "changes": _changes(inputs),
         "covered": sections.covered(inputs),
         "ran": run_section(inputs.ran) if inputs.ran else None,
         "install": _install(inputs),
-        "nodes": recommendation.provenance.nodes if recommendation is not None else 1,
         "launches": sections.launches(inputs, launch_steps),
         "advice": words.advice_text(recommendation, inputs.space.unset) if recommendation is not None else "",
         "unverified": recommendation is not None and not recommendation.provenance.checked.done,
@@ -156,10 +156,26 @@ def _objective_tiles(
         }
 
 
-def _effort_tile(inputs: ReportInput) -> dict[str, str]:
+def _effort_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
     failed, spent_s = sum(not o.ok for o in inputs.history), sum(o.duration_s for o in inputs.history)
     note = f"{failed} failed, {words.duration_text(spent_s)} in launches"
-    return {"name": "launches", "value": str(len(inputs.history)), "note": note}
+    yield {"name": "launches", "value": str(len(inputs.history)), "note": note}
+    if spent_s:
+        hours = f"{spent_s * inputs.nodes / 3600:.3g}"
+        yield {"name": "node-hours of launches", "value": hours, "note": _payback(inputs, spent_s)}
+
+
+def _payback(inputs: ReportInput, spent_s: float) -> str:
+    """Return after which time in the tuned calls a verified setting has saved what the campaign took."""
+    recommendation = inputs.recommendation
+    if recommendation is None or recommendation.provenance.checked is not Checked.HOLDS:
+        return "paid back by a verified setting only"
+    low, high = speedup_interval(recommendation)
+    expected, late, early = (
+        words.duration_text(spent_s / (1 - 1 / ratio)) if ratio > 1 else "never"
+        for ratio in (recommendation.speedup, low, high)
+    )
+    return f"paid back after {expected} ({early} … {late}) in these calls by default"
 
 
 def _changes(inputs: ReportInput) -> list[tuple[Any, ...]]:

@@ -73,6 +73,7 @@ class ReportInput:
     """(message sizes, protocol): which protocols UCX reports for the recommended setting, by message size."""
     before: Sequence[tuple[str, str]] = ()
     """Like ``protocols``, for the defaults; empty if UCX was not used."""
+    nodes: int = 1  # Number of nodes of a launch.
     running: bool = False  # Whether the page reloads itself every half a minute.
     whole: Space | None = None
     """All parameters that a launch may have set, including those of a discovery; None means ``space``."""

@@ -24,6 +24,7 @@ from autotune.views.report import ReportInput, page
 from autotune.views.report.page import _meaning
 from autotune.views.report.plots import curves
 from autotune.views.rivals import OTHERS
+from autotune.views.text import duration_text
 from tests import example
 
 
@@ -260,6 +261,20 @@ def test_a_size_where_nothing_differs_has_no_ratio(inputs):
     same = Gain(("allreduce", 2, 8), 1e-6, 1e-8, 1.01e-6, 1e-8)
     alike = replace(inputs, recommendation=replace(inputs.recommendation, rules=(), gains=(same,)))
     assert ["8 B", "~ (0.98 … 1.04)", "1.00 ± 0.01", "1.01 ± 0.01"] in Document(page(alike)).rows
+
+
+def test_node_hours_and_when_they_are_paid_back_stand_in_the_tiles(inputs):
+    spent_s = sum(o.duration_s for o in inputs.history)
+    texts = Document(page(replace(inputs, nodes=4))).texts
+    at = texts.index("node-hours of launches")
+    assert texts[at + 1 : at + 3] == [f"{spent_s * 4 / 3600:.3g}", "paid back by a verified setting only"]
+    holds = replace(inputs.recommendation.provenance, checked=Checked.HOLDS)
+    twice = replace(inputs.recommendation, provenance=holds, average=(2.0, 1.5, 4.0))
+    text = " ".join(Document(page(replace(inputs, recommendation=twice))).texts)
+    ends = [duration_text(spent_s * share) for share in (2, 4 / 3, 3)]
+    assert "paid back after {} ({} … {}) in these calls by default".format(*ends) in text
+    even = replace(twice, average=(1.1, 0.9, 1.3))
+    assert "… never) in these calls" in page(replace(inputs, recommendation=even))
 
 
 def test_losing_sizes_are_shown_as_they_are(inputs):
