@@ -51,7 +51,7 @@ def health(
 
 def _remarked(question: str, remark: Remark | None) -> Health:
     if remark is None:
-        return Health(question, None, "no launch could tell")
+        return Health(question, None, "not measured")
     return Health(question, not remark.grave, remark.finding, remark.fix)
 
 

@@ -159,7 +159,7 @@ def limits(ratios: Sequence[float]) -> tuple[float, float]:
 
 
 def ratio_ends(gains: Sequence[Gain], losses: bool = False) -> tuple[float, float]:
-    """Return the ends of an axis for speed-ups: intervals may be cut off, and outliers stand at the end.
+    """Return the ends of an axis for speed-ups: intervals may be cut off, and outliers are drawn at the end.
 
     With ``losses`` there is room below 1, also if nothing is slower.
     """

@@ -29,7 +29,7 @@ def curves(gains: Sequence[Gain], at_least: Mapping[Slot, float] | None = None) 
     """Return a figure for one collective and communicator size: default and tuned times, and the speed-up.
 
     The interval of the speed-up is a ribbon. ``at_least`` are lower bounds of the ratio of mean times; the
-    losses below them are shaded, because fresh launches exclude them. An outlier stands at the end of the
+    losses below them are shaded, because fresh launches exclude them. An outlier is drawn at the end of the
     axis, with its value.
     """
     figure = axes.empty(560, 2, row_heights=[0.5, 0.5], vertical_spacing=0.07)
@@ -53,10 +53,13 @@ def curves(gains: Sequence[Gain], at_least: Mapping[Slot, float] | None = None) 
         )
     ends = bottom, _ = axes.ratio_ends(gains, bool(at_least))
     shown = [axes.within(ends, gain.ratio, 1.0) for gain in gains]
+    low, high = ([axes.within(ends, gain.interval[i], gain.ratio) for gain in gains] for i in (0, 1))
+    up, down = ([abs(end - y) for end, y in zip(side, shown, strict=True)] for side in (high, low))
     outliers = [ratio_text(g.ratio) if g.ratio != y else "" for g, y in zip(gains, shown, strict=True)]
     figure.add_scatter(
         x=sizes,
         y=shown,
+        error_y=axes.bars(up, GREY, down),
         name="speed-up",
         showlegend=False,
         mode="lines+markers",
@@ -73,7 +76,6 @@ def curves(gains: Sequence[Gain], at_least: Mapping[Slot, float] | None = None) 
         where = ["top center" if y == bottom else "bottom center" for y in shown]
         style = {"mode": "text", "textposition": where, "showlegend": False, "hoverinfo": "skip"}
         figure.add_scatter(x=sizes, y=shown, name="outliers", text=outliers, **style, **axes.at(2))
-    low, high = ([axes.within(ends, gain.interval[i], gain.ratio) for gain in gains] for i in (0, 1))
     figure.add_scatter(name="95 % interval", **axes.band(sizes, low, high, TEAL), **axes.at(2))
     if at_least:
         excluded = [min(axes.within(ends, at_least.get(gain.slot, bottom), bottom), 1.0) for gain in gains]
@@ -135,7 +137,7 @@ def verification(compared: Sequence[Comparison], blocks: Sequence[Block], search
     """Return a figure of the verification's speed-ups by message size.
 
     The figure shows the speed-ups of single fresh launches within their blocks, of all fresh launches
-    together, and of the search. Outliers of the latter two stand at the end of the axis.
+    together, and of the search. Outliers of the latter two are drawn at the end of the axis.
     """
     figure = axes.empty(360)
     labels = {c.slot: size_text(c.slot[2]) for c in compared}
@@ -147,25 +149,24 @@ def verification(compared: Sequence[Comparison], blocks: Sequence[Block], search
         hovertemplate="%{y:.2f}×<extra></extra>",
         **axes.dots(color=GREY, size=6, opacity=0.5),
     )
-    promised, ratios = (
-        [gain for gain in searched if gain.slot in labels],
-        [ratio_of(c.gain) for c in compared],
-    )
+    promised = [gain for gain in searched if gain.slot in labels]
+    ratios = [ratio_of(c.gain) for c in compared]
     ends = least, most = axes.limits([*ratios, *(gain.ratio for gain in promised)])
+    shown = [axes.within(ends, ratio, 1.0) for ratio in ratios]
     figure.add_scatter(
         x=[labels[gain.slot] for gain in promised],
         y=[axes.within(ends, gain.ratio, 1.0) for gain in promised],
         name="in the search",
-        hovertemplate="%{y:.2f}×<extra>in the search</extra>",
+        **axes.hover(f"{ratio_text(gain.ratio)} in the search" for gain in promised),
         **axes.dots(color=AMBER, size=10, symbol="diamond-open", line={"width": 2}),
     )
     figure.add_scatter(
         x=list(labels.values()),
-        y=[axes.within(ends, ratio, 1.0) for ratio in ratios],
+        y=shown,
         error_y=axes.bars(
-            [axes.bar(axes.scaled(c.high, True) - ratio) for c, ratio in zip(compared, ratios, strict=True)],
+            [axes.bar(max(axes.scaled(c.high, True) - y, 0.0)) for c, y in zip(compared, shown, strict=True)],
             TEAL,
-            [axes.bar(ratio - axes.scaled(c.low, True)) for c, ratio in zip(compared, ratios, strict=True)],
+            [axes.bar(max(y - axes.scaled(c.low, True), 0.0)) for c, y in zip(compared, shown, strict=True)],
         ),
         name="fresh launches",
         **axes.dots(color=TEAL, size=10),

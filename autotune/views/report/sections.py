@@ -162,7 +162,8 @@ def heat_map(
         slot_gains = gains(against(space, compared, inputs.baseline), inputs.baseline)
         last = fresh.get(candidate.point)
         why = why_not(objectives, candidate, recommended, last.against if last else "")
-        text = changed_text(candidate.point, space.unset).replace("nothing", "the stack's own defaults")
+        changes = changed_text(candidate.point, space.unset)
+        text = "the stack's own defaults" if changes == "nothing" else changes
         rows.append((text, "" if candidate is recommended else why, {gain.slot: gain for gain in slot_gains}))
     return [
         {"title": calls_text(*calls), "slots": list(group), "rows": rows}

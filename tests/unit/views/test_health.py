@@ -35,7 +35,7 @@ def recommending(conclusion, **changes):
 
 def test_each_answer_has_its_facts_and_each_no_what_to_do(campaign):
     quiet, repeat, enough, inside = asked(campaign)
-    assert (quiet.answer, quiet.state) == ("not known", "no launch could tell")  # a model has no other work
+    assert (quiet.answer, quiet.state) == ("not known", "not measured")  # a model has no other work
     assert repeat.answer == "no" and repeat.state.startswith("launches of one setting differ by 2.4 %")
     assert repeat.fix == "verify.max_loss=0.01 needs verify.launches=44" and repeat.fix not in repeat.state
     assert (enough.answer, enough.state) == ("no", "4 of about 16 launches of the leading setting")

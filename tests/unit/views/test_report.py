@@ -193,6 +193,7 @@ def test_speed_ups_are_a_ribbon_that_an_outlier_does_not_squeeze():
     ribbon = traces["95 % interval"]
     assert ribbon["y"][0] == pytest.approx(gains[0].interval[1], rel=1e-4)
     assert ribbon["y"][-1] == pytest.approx(gains[0].interval[0], rel=1e-4)
+    assert speed_ups["error_y"]["array"][0] == pytest.approx(gains[0].interval[1] - 1.1, rel=1e-4)
     assert ribbon["x"] == [*speed_ups["x"], *speed_ups["x"][::-1]]
     excluded = traces["loss excluded"]["y"]
     assert excluded[:4] == [1.0, 0.94, 0.94, 0.94]  # nothing above 1 is a loss
