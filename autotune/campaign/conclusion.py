@@ -17,6 +17,7 @@ from autotune.screening import Effects, ScreeningResult
 from autotune.space import Level, Point
 from autotune.stacks import dialect
 from autotune.verification.choices import Choice, ChoiceKind, choices
+from autotune.verification.one_round import last_round
 from autotune.verification.verdict import Verdict
 
 
@@ -51,8 +52,8 @@ class Conclusion:
 
         The result is empty if there is no objection, or if the verification did not launch the setting.
         """
-        rounds = self.verdict.rounds if self.verdict else ()
-        return next((r.against for r in reversed(rounds) if r.setting.point == point), "")
+        last = last_round(self.verdict.rounds if self.verdict else (), point)
+        return last.against if last else ""
 
     @property
     def harmless(self) -> Recommendation | None:

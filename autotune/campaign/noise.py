@@ -37,6 +37,12 @@ class Remark:
     subject: str  # The subject, one word or two.
     text: str  # The finding in words.
     grave: bool = False  # Whether every reader of the result must know it.
+    fix: str = ""  # What to do about it; empty: nothing is known to help.
+
+    @property
+    def finding(self) -> str:
+        """Return the text without what to do about it."""
+        return self.text.removesuffix(f"; {self.fix}")
 
 
 def disturbed(observation: Observation) -> str:
@@ -53,7 +59,13 @@ def remarks(campaign: CampaignSpec, history: History) -> tuple[Remark, ...]:
     if campaign.bench.stamp.kind is BenchKind.REPLAYED:
         return ()
     exclusions = (_algorithms(campaign), _left_out(campaign, history))
-    candidates = [*exclusions, untimed(history), heats_apart(history), _machine(history), _moments(history)]
+    candidates = [
+        *exclusions,
+        untimed(history),
+        heats_apart(history),
+        interference(history),
+        _moments(history),
+    ]
     if (measured := measured_spread(history)) is not None:
         candidates.append(resolution(campaign, *measured))
     return tuple(remark for remark in candidates if remark is not None)
@@ -95,8 +107,8 @@ def resolution(
     if not 0 < verify.max_loss < resolved:
         return Remark("repeatability", text)
     needed = math.ceil(2 * (Z95 * sigma / verify.max_loss) ** 2 / EACH) * EACH
-    advice = f"; verify.max_loss={verify.max_loss:g} needs verify.launches={needed}"
-    return Remark("repeatability", text + advice, grave=True)
+    advice = f"verify.max_loss={verify.max_loss:g} needs verify.launches={needed}"
+    return Remark("repeatability", f"{text}; {advice}", grave=True, fix=advice)
 
 
 def spread(history: History) -> float | None:
@@ -171,7 +183,8 @@ def heats_apart(history: History) -> Remark | None:
     return Remark("no heats", text, grave=True)
 
 
-def _machine(history: History) -> Remark | None:
+def interference(history: History) -> Remark | None:
+    """Return a remark on launches that other work or slow cores disturbed; None if no launch looked."""
     disturbances = [disturbance for o in history if (disturbance := Disturbance.of(o.extra))]
     if not disturbances:
         return None
@@ -179,7 +192,7 @@ def _machine(history: History) -> Remark | None:
     if not noisy:
         return Remark("interference", f"0 of {len(disturbances)} launches disturbed")
     text = f"{len(noisy)} of {len(disturbances)} launches disturbed; at most {', '.join(worst(noisy).words)}"
-    return Remark("interference", text, grave=True)
+    return Remark("interference", text, grave=True, fix="stop other work there, or take other nodes")
 
 
 def _moments(history: History) -> Remark:

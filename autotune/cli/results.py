@@ -82,6 +82,9 @@ def report(
     ran: Annotated[
         Path | None, typer.Option("--run", metavar="run.json", help="of a job that tuned itself: a figure")
     ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="first tune a simulated cluster in DIR, which takes seconds")
+    ] = False,
     worth: Annotated[
         Path | None,
         typer.Option(
@@ -95,7 +98,7 @@ def report(
 ) -> None:
     """Write a page that shows what was found and why (default: DIR/report.html, TABLE.html)."""
     if worth is not None:
-        if any((out, figures, follow, collective, ranks, nodes, sizes, calls, ran)):
+        if any((out, figures, follow, collective, ranks, nodes, sizes, calls, ran, demo)):
             raise UserError("--worth writes no page", "give --application-s and --json alone with it")
         recordings().print_worth(directory, worth, application_s, as_json)
         return
@@ -103,6 +106,8 @@ def report(
     from autotune.commands import report as verb
     from autotune.commands.kept_status import is_site
 
+    if demo:
+        verb.demonstrate(directory)
     if is_site(directory):
         sites().report(directory, out)
         return

@@ -4,6 +4,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from autotune.campaign.guidelines import campaign_findings
 from autotune.campaign.noise import remarks
 from autotune.campaign.same_moment import at_one_moment
 from autotune.commands.companions import recordings, worth_text
+from autotune.commands.keys import quoted
 from autotune.errors import TableError, UserError, needing, printable
 from autotune.exporters.export_check import refuted
 from autotune.exporters.files import how_to_use, notes_on, sets_nothing
@@ -34,12 +36,20 @@ from autotune.verification.choices import ChoiceKind
 from autotune.views.discovery import discovery_section
 from autotune.views.ending import ending
 from autotune.views.guidelines import guidelines_section
+from autotune.views.health import health
 
 if TYPE_CHECKING:
     from autotune.views.report import ReportInput
 
 _EVERY_S = 30.0  # Seconds after which the page of a running campaign is written again; an open page reloads.
 _LOG_BYTES = 1 << 20  # Number of bytes that are read from the beginning of UCX's log, which has its tables.
+_DEMONSTRATION = (
+    "conf=allreduce_8node",
+    "hydra/launcher=simulated",
+    "budget.launches=16",
+    "sizes=[8,4k,1M]",
+)
+"""Words of the campaign that ``--demo`` runs: the one of the quick start."""
 _SHARE = 10  # Drawing takes at most 1/_SHARE of the time, because it disturbs the launches being measured.
 
 
@@ -52,6 +62,19 @@ class PlannedJob:
     sizes: str = ""  # Message sizes as in a scenario: ``8..64k`` or ``8,4k``.
     calls: Path | None = None  # A recording of the job's calls, given instead of ranks, nodes and sizes.
     ran: Path | None = None  # The file ``run.json`` of a job that tuned itself.
+
+
+def demonstrate(directory: Path) -> None:
+    """Run a small campaign on a simulated cluster in a directory; the same campaign there stays as it is.
+
+    Raises:
+        AutotuneError: for the same reasons as in ``run_task``, such as another campaign in the directory.
+    """
+    from autotune.commands.hydra_bridge import run_task
+    from autotune.commands.tune import tune
+
+    place = f"campaign.dir={quoted(str(directory))}"
+    run_task(partial(tune, quiet=True), (*_DEMONSTRATION, place), launches=True)
 
 
 def report(
@@ -257,10 +280,12 @@ def report_input(campaign: CampaignDirectory) -> "ReportInput":
         untried=[path for path in exports if _untried(Path(path))],
         use=use,
         use_notes=notes_on(usable, use) if usable else (),
+        health=health(about, campaign.history, concluded, campaign.state is State.COMPLETE),
         ending=ending(about, campaign.history, concluded, campaign.path, campaign.state).lines,
         harmless=next(
             (choice.text for choice in concluded.choices if choice.kind is ChoiceKind.HARMLESS), ""
         ),
+        nodes=about.bench.nodes,
         idle=usable is not None and sets_nothing(usable),
         stamp=str(about.bench.stamp),
         state=state,

@@ -3,7 +3,7 @@
 A slot is one (collective, communicator size, message size).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autotune.history.objectives import Slot, place_text, ratio_of
@@ -118,6 +118,11 @@ class VerificationRound:
 def fresh_launches(rounds: Iterable[VerificationRound]) -> int:
     """Return the number of launches in rounds; launches of the defaults that rounds share count once."""
     return len({o.trial.number for each_round in rounds for o in each_round.launches})
+
+
+def last_round(rounds: Sequence[VerificationRound], point: Point) -> VerificationRound | None:
+    """Return the last round of the setting with these job-wide values; None if it was not verified."""
+    return next((each_round for each_round in reversed(rounds) if each_round.setting.point == point), None)
 
 
 def launches_behind(rounds: Iterable[VerificationRound], point: Point) -> int:

@@ -14,9 +14,9 @@ from autotune.campaign.discovery import slots_of
 from autotune.campaign.needed import Need
 from autotune.campaign.noise import Remark, disturbed
 from autotune.campaign.spec import CampaignSpec
-from autotune.history.objectives import Z95, Objective, Score
+from autotune.history.objectives import Objective, Score
 from autotune.history.trial import History, Phase, Trial
-from autotune.recommend.front import Candidate, candidates, pareto_front
+from autotune.recommend.front import Candidate, candidates
 from autotune.recommend.other_calls import slower
 from autotune.recommend.recommendation import Checked, Recommendation
 from autotune.recommend.summary import Step, ratio_to, speedup_interval
@@ -26,6 +26,7 @@ from autotune.views.discovery import discovery_parts
 from autotune.views.ending import forecast_text
 from autotune.views.launch_line import WIDTH, LaunchLines
 from autotune.views.progress_bar import bar_for
+from autotune.views.rivals import OTHERS, chosen, rivals, why_not
 from autotune.views.standing import Ending
 from autotune.views.tables import (
     design_table,
@@ -37,8 +38,6 @@ from autotune.views.tables import (
     size_tables,
 )
 from autotune.views.text import bound_text, clock_text, cost_text, ratio_text, setting_text
-
-_OTHERS = 5  # Number of settings shown besides the recommended one; the HTML report shows all.
 
 _PHASES = {
     Phase.BASELINE: ("baseline", "the stack's own defaults"),
@@ -192,25 +191,18 @@ class CampaignConsole:
         """
         if self._bar is not None:
             self._bar.stop()
-        objectives, point = self._lines.objectives, recommendation.point
+        objectives = self._lines.objectives
         measured, words = candidates(objectives, space, history), setting_text(recommendation, space.unset)
-        recommended = next((c for c in measured if c.point == point), None)
-        if recommended is None and baseline is not None and not words:
-            recommended = Candidate(point, {}, tuple(baseline), 0)
-
-        def better(rival: Candidate) -> bool:
-            pairs = zip(objectives, rival.scores, recommended.scores, strict=True) if recommended else ()
-            return recommended is None or any(ratio_to(*pair) > 1 for pair in pairs)
+        recommended = chosen(space, measured, recommendation, baseline)
 
         def why(rival: Candidate) -> str:
-            searched = _why_not(objectives, rival, recommended) if recommended else "not verified"
-            return against(rival.point) or searched
+            return why_not(objectives, rival, recommended, against(rival.point))
 
-        rivals = [c for c in pareto_front(objectives, measured) if c.point != point and better(c)]
+        others = rivals(objectives, measured, recommendation, recommended)[:OTHERS]
         winner = (words, recommended.scores if recommended else None)
         verified = recommendation.provenance.checked.done
         self._heading("Result: speed-up over the baseline in the search, above 1 is better")
-        self._show(result_table(objectives, rivals[:_OTHERS], winner, space.unset, baseline, why, verified))
+        self._show(result_table(objectives, others, winner, space.unset, baseline, why, verified))
         source = recommendation.provenance
         summary: RenderableType = Text(source.verified, "bold")
         if recommendation.gains and words:
@@ -289,16 +281,3 @@ class CampaignConsole:
             return ""
         triples = zip(self._lines.objectives, step.best, step.baseline, strict=True)
         return "best " + ", ".join(f"{o.name} {ratio_text(ratio_to(o, *pair))}" for o, *pair in triples)
-
-
-def _why_not(objectives: Sequence[Objective], rival: Candidate, recommended: Candidate) -> str:
-    ratios, errors = [], []
-    for objective, score, reference in zip(objectives, rival.scores, recommended.scores, strict=True):
-        ratios.append(ratio_to(objective, score, reference))
-        errors.append(math.hypot(score.sem / score.value, reference.sem / reference.value))
-    if all(abs(math.log(r)) <= Z95 * e for r, e in zip(ratios, errors, strict=True)):
-        return "difference within the noise (95 %)"
-    texts = ", ".join(f"{o.name} {ratio_text(r)}" for o, r in zip(objectives, ratios, strict=True))
-    if min(ratios) < 1 <= max(ratios) and math.prod(ratios) <= 1:
-        return f"against the recommended setting {texts}: worse overall"
-    return f"against the recommended setting {texts}, but only in the search: not verified"

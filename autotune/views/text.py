@@ -81,6 +81,13 @@ def interval_text(interval: tuple[float, float]) -> str:
     return f"({_times(low)} … {_times(high)})"
 
 
+def gain_text(gain: Gain, with_interval: bool = True) -> str:
+    """Return a speed-up with its interval; ``~`` replaces the ratio if that contains 1, as in benchstat."""
+    interval = interval_text(gain.interval)
+    ratio = "~" if interval and verdict(gain) == "even" else ratio_text(gain.ratio)
+    return f"{ratio} {interval}".strip() if with_interval else ratio
+
+
 def other_text(gain: Gain) -> str:
     """Return the speed-up, with its interval, in the probe's other kind of timing loop; a dash if unknown."""
     return ratio_text(gain.other_loop[0], gain.other_loop[1:]) if gain.other_loop else "—"

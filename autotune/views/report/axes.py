@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from autotune.history.objectives import Objective
@@ -24,6 +25,7 @@ _LONG = re.compile(r"(?<=[\[,:])-?\d+\.\d{7,}(?:e[+-]?\d+)?(?=[\],}])")
 """Matches numbers in JSON with more digits than a figure can show; plotly writes no spaces around numbers."""
 
 _LOG_FROM = 5.0  # Ratio of the largest to the smallest value beyond which an axis is logarithmic.
+_OUTLIER = 3.0  # Factor from the median beyond which a speed-up is an outlier, which does not widen an axis.
 
 
 def empty(height: int, rows: int = 1, columns: int = 1, **layout: Any) -> Figure:
@@ -131,17 +133,49 @@ def scaled(effect: float, ratios: bool) -> float:
     return math.exp(min(effect, 50.0)) if ratios else effect
 
 
+def faded(colour: str, opacity: float) -> str:
+    """Return a colour (``#rrggbb``) with an opacity."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:.2f})"
+
+
+def band(x: Sequence[Any], low: Iterable[float], high: Iterable[float], colour: str) -> dict[str, Any]:
+    """Return the arguments that draw a filled band between two curves."""
+    y = [rounded(value) for value in (*high, *list(low)[::-1])]
+    filled = {"fill": "toself", "fillcolor": faded(colour, 0.2)}
+    return {"x": [*x, *x[::-1]], "y": y, **filled, **line(width=0, color=colour)}
+
+
 def bar(length: float) -> float:
     """Return the length of an error bar, or 0 if the length is infinite."""
     return length if math.isfinite(length) else 0.0
 
 
-def ratio_range(gains: Sequence[Gain]) -> dict[str, Any]:
-    """Return an axis on which every speed-up is visible; long error bars may be cut off."""
-    ratios = [1.0, *(gain.ratio for gain in gains)]
-    low = max(min(gain.interval[0] for gain in gains), 0.8 * min(ratios))
-    high = min(max(gain.interval[1] for gain in gains), 1.2 * max(ratios))
-    low, high = min(low, 0.95), max(high, 1.05)
+def limits(ratios: Sequence[float]) -> tuple[float, float]:
+    """Return the smallest and the largest ratio, with 1, that are no outliers."""
+    middle = median(ratios)
+    low, high = max(min(ratios), middle / _OUTLIER), min(max(ratios), middle * _OUTLIER)
+    return min(low, 1.0), max(high, 1.0)
+
+
+def ratio_ends(gains: Sequence[Gain], losses: bool = False) -> tuple[float, float]:
+    """Return the ends of an axis for speed-ups: intervals may be cut off, and outliers are drawn at the end.
+
+    With ``losses`` there is room below 1, also if nothing is slower.
+    """
+    least, most = limits([gain.ratio for gain in gains])
+    lows, highs = ([g.interval[i] for g in gains if not math.isnan(g.interval[i])] for i in (0, 1))
+    low, high = max(min(lows, default=least), 0.8 * least), min(max(highs, default=most), 1.2 * most)
+    return 0.8 * least if losses else min(low, 0.95), max(high, 1.05)
+
+
+def within(ends: tuple[float, float], value: float, otherwise: float) -> float:
+    """Return a value, or the end of an axis beyond which it is; ``otherwise`` replaces an undefined value."""
+    return min(max(otherwise if math.isnan(value) else value, ends[0]), ends[1])
+
+
+def ratio_range(low: float, high: float) -> dict[str, Any]:
+    """Return an axis for speed-ups between two ends."""
     if high / low > _LOG_FROM:
         return log_axis([low, high])
     margin = 0.05 * (high - low)

@@ -12,19 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from autotune.history.objectives import Score, ratio_of, scores_of
 from autotune.history.trial import Phase, Subject
 from autotune.recommend.front import Candidate, candidates, pareto_front
 from autotune.recommend.other_calls import slower
-from autotune.recommend.recommendation import Recommendation
+from autotune.recommend.recommendation import Checked
 from autotune.recommend.summary import ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Parameter
-from autotune.verification.one_round import VerificationRound, launches_behind
+from autotune.verification.one_round import VerificationRound, last_round, launches_behind
 from autotune.views import text as words
-from autotune.views.report import plots, sections
+from autotune.views.report import axes, plots, sections
 from autotune.views.report.sections import ReportInput, run_section
 from autotune.views.report.setting_plots import choice_text
 
@@ -45,7 +44,13 @@ def rendered(template: str, view: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    helpers = {"words": words, "ratio_of": ratio_of, "ratio_to": ratio_to, "plotly": _plotly()}
+    helpers = {
+        "words": words,
+        "ratio_of": ratio_of,
+        "ratio_to": ratio_to,
+        "heat": sections.heat,
+        "plotly": _plotly(),
+    }
     return environment.get_template(template).render(view, **helpers)
 
 
@@ -73,18 +78,18 @@ def _view(inputs: ReportInput) -> dict[str, Any]:
         "tiles": [
             *_speedup_tiles(inputs),
             *_objective_tiles(inputs, measured, baseline),
-            _effort_tile(inputs),
+            *_effort_tiles(inputs),
         ],
         "changes": _changes(inputs),
         "covered": sections.covered(inputs),
         "ran": run_section(inputs.ran) if inputs.ran else None,
         "install": _install(inputs),
-        "nodes": recommendation.provenance.nodes if recommendation is not None else 1,
         "launches": sections.launches(inputs, launch_steps),
         "advice": words.advice_text(recommendation, inputs.space.unset) if recommendation is not None else "",
         "unverified": recommendation is not None and not recommendation.provenance.checked.done,
         "fresh": recommendation is not None and any(gain.compared for gain in recommendation.gains),
-        "tables": _tables(recommendation),
+        "tables": _tables(inputs),
+        "heat_maps": sections.heat_map(inputs, measured, baseline),
         "others": words.other_calls_rows(recommendation.others) if recommendation is not None else [],
         "harms": recommendation is not None and bool(slower(recommendation.others)),
         "baseline": baseline,
@@ -151,10 +156,26 @@ def _objective_tiles(
         }
 
 
-def _effort_tile(inputs: ReportInput) -> dict[str, str]:
+def _effort_tiles(inputs: ReportInput) -> Iterable[dict[str, str]]:
     failed, spent_s = sum(not o.ok for o in inputs.history), sum(o.duration_s for o in inputs.history)
     note = f"{failed} failed, {words.duration_text(spent_s)} in launches"
-    return {"name": "launches", "value": str(len(inputs.history)), "note": note}
+    yield {"name": "launches", "value": str(len(inputs.history)), "note": note}
+    if spent_s:
+        hours = f"{spent_s * inputs.nodes / 3600:.3g}"
+        yield {"name": "node-hours of launches", "value": hours, "note": _payback(inputs, spent_s)}
+
+
+def _payback(inputs: ReportInput, spent_s: float) -> str:
+    """Return after which time in the tuned calls a verified setting has saved what the campaign took."""
+    recommendation = inputs.recommendation
+    if recommendation is None or recommendation.provenance.checked is not Checked.HOLDS:
+        return "paid back by a verified setting only"
+    low, high = speedup_interval(recommendation)
+    expected, late, early = (
+        words.duration_text(spent_s / (1 - 1 / ratio)) if ratio > 1 else "never"
+        for ratio in (recommendation.speedup, low, high)
+    )
+    return f"paid back after {expected} ({early} … {late}) in these calls by default"
 
 
 def _changes(inputs: ReportInput) -> list[tuple[Any, ...]]:
@@ -206,21 +227,22 @@ def _discovered_effect(inputs: ReportInput, name: str, value: object) -> str:
     return ""
 
 
-def _tables(recommendation: Recommendation | None) -> list[dict[str, Any]]:
+def _tables(inputs: ReportInput) -> list[dict[str, Any]]:
+    recommendation = inputs.recommendation
     if recommendation is None:
         return []
-    tables = []
+    tables, last = [], last_round(inputs.rounds, recommendation.point)
+    counting = sorted(last.counting, key=lambda c: c.at_least, reverse=True) if last else ()
+    at_least = {c.slot: ratio_of(c.at_least) for c in counting}  # in the loop in which it is lower
     for (collective, comm_size), group in groupby(size_rows(recommendation), key=lambda r: r.gain.slot[:2]):
         rows = list(group)
-        ratios = [row.gain.ratio for row in rows]
         tables.append({
             "title": words.calls_text(collective, comm_size),
-            "figure": plots.curves([row.gain for row in rows]),
+            "figure": plots.curves([row.gain for row in rows], at_least),
             "names": list(dict.fromkeys(name for row in rows for name in row.choice)),
             "other_loop": any(row.gain.other_loop for row in rows),
             "rows": rows,
-            # The longest bar is limited, so that one extreme ratio does not make all others look short.
-            "longest": max(min(max(ratios), 3 * median(ratios)), 1.0),
+            "longest": axes.limits([row.gain.ratio for row in rows])[1],
         })  # fmt: skip
     return tables
 

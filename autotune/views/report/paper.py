@@ -153,6 +153,8 @@ def _points(
     label = trace.get("name") if trace.get("showlegend", True) and x else None
     faint = float(trace.get("opacity", 1.0)) * float(marker.get("opacity", 1.0))
     style: dict[str, Any] = {"zorder": order, "alpha": faint}
+    if trace.get("fill") == "toself":
+        panel.fill(x, y, color=_colour(trace["fillcolor"]), linewidth=0, zorder=order)
     if "lines" in mode:
         panel.plot(
             x,

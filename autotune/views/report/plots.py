@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from autotune.history.objectives import Z95, Objective, Score, ratio_of
+from autotune.history.objectives import Z95, Objective, Score, Slot, ratio_of
 from autotune.recommend.front import Candidate
 from autotune.recommend.recommendation import Gain
 from autotune.screening import Effect, Effects
@@ -25,9 +25,14 @@ _US = 1e6
 _MOST = 500  # If more settings than these are not on the Pareto front, only every n-th of them is drawn.
 
 
-def curves(gains: Sequence[Gain]) -> str:
-    """Return a figure for one collective and communicator size: default and tuned times, and the speed-up."""
-    figure = axes.empty(520, 2, row_heights=[0.62, 0.38], vertical_spacing=0.07)
+def curves(gains: Sequence[Gain], at_least: Mapping[Slot, float] | None = None) -> str:
+    """Return a figure for one collective and communicator size: default and tuned times, and the speed-up.
+
+    The interval of the speed-up is a ribbon. ``at_least`` are lower bounds of the ratio of mean times; the
+    losses below them are shaded, because fresh launches exclude them. An outlier is drawn at the end of the
+    axis, with its value.
+    """
+    figure = axes.empty(560, 2, row_heights=[0.5, 0.5], vertical_spacing=0.07)
     sizes = [size_text(gain.slot[2]) for gain in gains]
     for name, colour, symbol, times, sems in (
         ("default", GREY, "diamond", [g.default_s for g in gains], [g.default_sem_s for g in gains]),
@@ -46,21 +51,40 @@ def curves(gains: Sequence[Gain]) -> str:
             hovertemplate="%{text}",
             **axes.at(1),
         )
-    up = [gain.interval[1] - gain.ratio for gain in gains]
+    ends = bottom, _ = axes.ratio_ends(gains, bool(at_least))
+    shown = [axes.within(ends, gain.ratio, 1.0) for gain in gains]
+    low, high = ([axes.within(ends, gain.interval[i], gain.ratio) for gain in gains] for i in (0, 1))
+    up, down = ([abs(end - y) for end, y in zip(side, shown, strict=True)] for side in (high, low))
+    outliers = [ratio_text(g.ratio) if g.ratio != y else "" for g, y in zip(gains, shown, strict=True)]
     figure.add_scatter(
         x=sizes,
-        y=[gain.ratio for gain in gains],
-        error_y=axes.bars(up, GREY, [gain.ratio - gain.interval[0] for gain in gains]),
+        y=shown,
+        error_y=axes.bars(up, GREY, down),
         name="speed-up",
         showlegend=False,
-        **axes.dots(color=[_VERDICTS[verdict(gain)] for gain in gains], size=9),
+        mode="lines+markers",
+        line={"color": TEAL, "width": 1},
+        marker={
+            "color": [_VERDICTS[verdict(gain)] for gain in gains],
+            "size": 9,
+            "symbol": ["diamond-open" if text else "circle" for text in outliers],
+        },
         **axes.hover(f"{ratio_text(g.ratio, g.interval)}, {verdict(g)}" for g in gains),
         **axes.at(2),
     )
+    if any(outliers):
+        where = ["top center" if y == bottom else "bottom center" for y in shown]
+        style = {"mode": "text", "textposition": where, "showlegend": False, "hoverinfo": "skip"}
+        figure.add_scatter(x=sizes, y=shown, name="outliers", text=outliers, **style, **axes.at(2))
+    figure.add_scatter(name="95 % interval", **axes.band(sizes, low, high, TEAL), **axes.at(2))
+    if at_least:
+        excluded = [min(axes.within(ends, at_least.get(gain.slot, bottom), bottom), 1.0) for gain in gains]
+        floor = [bottom] * len(gains)
+        figure.add_scatter(name="loss excluded", **axes.band(sizes, floor, excluded, RED), **axes.at(2))
     figure.add_hline(y=1, line={"color": GREY, "width": 1, "dash": "dash"}, row=2, col=1)
     times_us = [t * _US for gain in gains for t in (gain.tuned_s, gain.default_s)]
     figure.update_yaxes(title_text="time [µs]", **axes.log_axis(times_us), row=1, col=1)
-    figure.update_yaxes(title_text="speed-up", **axes.ratio_range(gains), row=2, col=1)
+    figure.update_yaxes(title_text="speed-up", **axes.ratio_range(*ends), row=2, col=1)
     figure.update_xaxes(type="category", showticklabels=False, row=1, col=1)
     figure.update_xaxes(type="category", title_text="message size", matches="x", row=2, col=1)
     figure.update_layout(hovermode="x unified", margin={"b": 64})
@@ -113,7 +137,7 @@ def verification(compared: Sequence[Comparison], blocks: Sequence[Block], search
     """Return a figure of the verification's speed-ups by message size.
 
     The figure shows the speed-ups of single fresh launches within their blocks, of all fresh launches
-    together, and of the search.
+    together, and of the search. Outliers of the latter two are drawn at the end of the axis.
     """
     figure = axes.empty(360)
     labels = {c.slot: size_text(c.slot[2]) for c in compared}
@@ -126,30 +150,31 @@ def verification(compared: Sequence[Comparison], blocks: Sequence[Block], search
         **axes.dots(color=GREY, size=6, opacity=0.5),
     )
     promised = [gain for gain in searched if gain.slot in labels]
+    ratios = [ratio_of(c.gain) for c in compared]
+    ends = least, most = axes.limits([*ratios, *(gain.ratio for gain in promised)])
+    shown = [axes.within(ends, ratio, 1.0) for ratio in ratios]
     figure.add_scatter(
         x=[labels[gain.slot] for gain in promised],
-        y=[gain.ratio for gain in promised],
+        y=[axes.within(ends, gain.ratio, 1.0) for gain in promised],
         name="in the search",
-        hovertemplate="%{y:.2f}×<extra>in the search</extra>",
+        **axes.hover(f"{ratio_text(gain.ratio)} in the search" for gain in promised),
         **axes.dots(color=AMBER, size=10, symbol="diamond-open", line={"width": 2}),
     )
-    ratios = [ratio_of(c.gain) for c in compared]
     figure.add_scatter(
         x=list(labels.values()),
-        y=ratios,
+        y=shown,
         error_y=axes.bars(
-            [axes.bar(axes.scaled(c.high, True) - ratio) for c, ratio in zip(compared, ratios, strict=True)],
+            [axes.bar(max(axes.scaled(c.high, True) - y, 0.0)) for c, y in zip(compared, shown, strict=True)],
             TEAL,
-            [axes.bar(ratio - axes.scaled(c.low, True)) for c, ratio in zip(compared, ratios, strict=True)],
+            [axes.bar(max(y - axes.scaled(c.low, True), 0.0)) for c, y in zip(compared, shown, strict=True)],
         ),
         name="fresh launches",
         **axes.dots(color=TEAL, size=10),
         **axes.hover(f"{ratio_text(r)}, {c.decision}" for c, r in zip(compared, ratios, strict=True)),
     )
     figure.add_hline(y=1, line={"color": GREY, "width": 1, "dash": "dash"})
-    levels = [1.0, *ratios, *(gain.ratio for gain in promised)]
-    margin = 0.15 * (max(levels) - min(levels)) or 0.1
-    figure.update_yaxes(title_text="speed-up", range=[min(levels) - margin, max(levels) + margin])
+    margin = 0.15 * (most - least) or 0.1
+    figure.update_yaxes(title_text="speed-up", range=[least - margin, most + margin])
     order = {"categoryorder": "array", "categoryarray": list(labels.values())}
     figure.update_xaxes(type="category", title_text="message size", **order)
     return axes.as_json(figure, "verification")

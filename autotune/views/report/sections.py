@@ -2,26 +2,36 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 from autotune.campaign.noise import Remark
-from autotune.history.objectives import Envelope, Objective, job_setting
+from autotune.history.objectives import Envelope, Objective, Score, job_setting
 from autotune.history.trial import History, Subject
 from autotune.recommend.coverage import Covered
-from autotune.recommend.front import Candidate
+from autotune.recommend.front import Candidate, against, gains, ranked
 from autotune.recommend.leads import leads, moments, random_best
-from autotune.recommend.recommendation import Line, Recommendation
+from autotune.recommend.recommendation import Gain, Line, Recommendation
 from autotune.recommend.summary import Step, ratio_to
 from autotune.recommend.winners import winners
 from autotune.screening import Effects, ScreeningResult
 from autotune.space import Point, Space
-from autotune.verification.one_round import VerificationRound
+from autotune.verification.one_round import VerificationRound, last_round
+from autotune.views.health import Health
 from autotune.views.launch_line import changes_of
 from autotune.views.report import axes, progress_plots, setting_plots
 from autotune.views.report.setting_plots import PlottedSetting
-from autotune.views.text import calls_text, figure_text, interval_text, ratio_text, size_text
+from autotune.views.rivals import OTHERS, chosen, rivals, why_not
+from autotune.views.text import (
+    calls_text,
+    changed_text,
+    figure_text,
+    interval_text,
+    ratio_text,
+    size_text,
+    verdict,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,7 @@ class ReportInput:
     exports: Sequence[str] = ()  # Paths of the exported files.
     untried: Sequence[str] = ()  # Paths of exported files in formats that were never tried with a library.
     ending: Sequence[Line] = ()  # How the campaign stands, as lines (label, text, command).
+    health: Sequence[Health] = ()  # Questions about the health of the campaign, with answers.
     use: str = ""  # The command line that applies the exported files; empty if there is no file to apply.
     use_notes: Sequence[str] = ()  # What to know about that line, such as what to replace in it.
     harmless: str = ""
@@ -62,6 +73,7 @@ class ReportInput:
     """(message sizes, protocol): which protocols UCX reports for the recommended setting, by message size."""
     before: Sequence[tuple[str, str]] = ()
     """Like ``protocols``, for the defaults; empty if UCX was not used."""
+    nodes: int = 1  # Number of nodes of a launch.
     running: bool = False  # Whether the page reloads itself every half a minute.
     whole: Space | None = None
     """All parameters that a launch may have set, including those of a discovery; None means ``space``."""
@@ -124,6 +136,45 @@ def winner_maps(inputs: ReportInput, measured: Sequence[Candidate]) -> list[dict
         {"title": calls_text(group[0].slot[0], 0), "figure": setting_plots.winners(group), "places": group}
         for group in groups
     ]
+
+
+def heat_map(
+    inputs: ReportInput, measured: Sequence[Candidate], baseline: Sequence[Score] | None
+) -> list[dict[str, Any]]:
+    """Return a table of speed-ups for each collective and number of ranks: settings × message sizes.
+
+    The recommended setting is the first row; each other row says why its setting is not chosen. The list is
+    empty without a recommendation, or if nothing was measured by default.
+    """
+    recommendation, objectives = inputs.recommendation, inputs.objectives
+    if recommendation is None or not inputs.baseline:
+        return []
+    space = inputs.whole or inputs.space
+    recommended = chosen(space, measured, recommendation, baseline)
+    fresh = {c.point: last_round(inputs.rounds, c.point) for c in measured}
+    listed = rivals(objectives, measured, recommendation, recommended)
+    listed += [c for c in measured if fresh[c.point]]
+    listed += ranked(objectives, measured)
+    others = [c for c in {c.point: c for c in listed}.values() if c.point != recommendation.point]
+    rows = []
+    for candidate in [*([recommended] if recommended else []), *others[:OTHERS]]:
+        compared = replace(candidate, curve=candidate.curve or inputs.baseline)
+        slot_gains = gains(against(space, compared, inputs.baseline), inputs.baseline)
+        last = fresh.get(candidate.point)
+        why = why_not(objectives, candidate, recommended, last.against if last else "")
+        changes = changed_text(candidate.point, space.unset)
+        text = "the stack's own defaults" if changes == "nothing" else changes
+        rows.append((text, "" if candidate is recommended else why, {gain.slot: gain for gain in slot_gains}))
+    return [
+        {"title": calls_text(*calls), "slots": list(group), "rows": rows}
+        for calls, group in groupby(sorted(inputs.baseline), key=lambda slot: slot[:2])
+    ]
+
+
+def heat(gain: Gain) -> str:
+    """Return the background of a speed-up in the heat map; a text on it stays legible."""
+    colour, times = (axes.TEAL, gain.ratio) if gain.ratio > 1 else (axes.RED, 1 / gain.ratio)
+    return axes.faded(colour, 0.0 if verdict(gain) == "even" else setting_plots.strength(times) / 2)
 
 
 def settings(inputs: ReportInput, measured: Sequence[Candidate]) -> dict[str, Any] | None:

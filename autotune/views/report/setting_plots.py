@@ -91,6 +91,11 @@ def winners(places: Sequence[SlotWinner], nodes: Sequence[int] = ()) -> str:
     return axes.as_json(figure, f"winners-{places[0].slot[0]}")
 
 
+def strength(gain: float) -> float:
+    """Return how strong the colour of a gain is: from 0 without gain to 1 from the largest shown gain on."""
+    return min(max(math.log(gain), 0.0) / math.log(_FULL_GAIN), 1.0) if gain > 0 else 0.0
+
+
 def choice_text(choice: Point) -> str:
     """Return the choice made for a message size, in a few words; ``default`` if the MPI decides."""
     return _name(choice) or "default"
@@ -241,10 +246,8 @@ def _name(choice: Point) -> str:
 
 
 def _faded(colour: str, place: SlotWinner) -> str:
-    gain = place.gain.ratio if place.gain else 1.0
-    share = min(max(math.log(gain), 0.0) / math.log(_FULL_GAIN), 1.0) if gain > 0 else 0.0
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{_FAINTEST + (0.9 - _FAINTEST) * share:.2f})"
+    share = strength(place.gain.ratio if place.gain else 1.0)
+    return axes.faded(colour, _FAINTEST + (0.9 - _FAINTEST) * share)
 
 
 def _place_text(place: SlotWinner) -> str:

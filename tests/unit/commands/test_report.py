@@ -235,3 +235,24 @@ def test_a_job_is_given_once_and_of_a_campaign(directory, capsys):
     assert "leave them out" in capsys.readouterr().err
     assert main(["report", str(path), "--sizes", "8..x"]) == 2
     assert "LOW..HIGH" in capsys.readouterr().err
+
+
+def test_a_demonstration_is_a_whole_campaign_that_anybody_can_replay(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "a, b", "--demo"]) == 0
+    assert capsys.readouterr().out.endswith("a, b/report.html\n")
+    html = (tmp_path / "a, b/report.html").read_text()
+    assert "SIMULATED" in html and 'id="why"' in html and "paid back after" in html
+    made = read_campaign(tmp_path / "a, b")
+    journal = (made.path / "journal.jsonl").read_bytes()
+    assert main(["report", "a, b", "--demo"]) == 0  # it is there, and is not run again
+    assert (made.path / "journal.jsonl").read_bytes() == journal
+    assert main(["report", "again", "--demo"]) == 0
+    points = [[o.trial for o in campaign.history] for campaign in (made, read_campaign(tmp_path / "again"))]
+    assert points[0] == points[1]
+
+
+def test_a_demonstration_does_not_replace_a_campaign(directory):
+    path, _, _ = directory(14)
+    assert main(["report", str(path), "--demo"]) == 2
+    assert len(read_campaign(path).history) >= 14

@@ -22,6 +22,9 @@ from autotune.verification.one_round import VerificationRound
 from autotune.verification.sequential import SequentialDesign
 from autotune.views.report import ReportInput, page
 from autotune.views.report.page import _meaning
+from autotune.views.report.plots import curves
+from autotune.views.rivals import OTHERS
+from autotune.views.text import duration_text
 from tests import example
 
 
@@ -109,7 +112,7 @@ def test_plotly_is_packed_once_and_whole(document):
 
 def test_figures_hold_the_data(document, ran):
     names = [[trace.get("name") for trace in figure["data"]] for figure in document.figures]
-    assert names[0] == ["default", "tuned", "speed-up"]
+    assert names[0] == ["default", "tuned", "speed-up", "95 % interval"]
     assert ["tried", "Pareto front", "recommended", "default"] in names
     curve = document.figures[0]["data"][1]
     assert curve["x"] == ["8 B", "512 B", "4 KiB", "64 KiB", "1 MiB"]
@@ -174,6 +177,30 @@ def test_a_page_of_a_running_campaign_loads_itself_again(inputs):
     assert refresh not in page(inputs)
 
 
+def test_speed_ups_are_a_ribbon_that_an_outlier_does_not_squeeze():
+    ratios = (1.1, 1.2, 50.0, 1.15, 0.9)
+    gains = [Gain(("bcast", 2, 8**i), 1e-6, 1e-8, r * 1e-6, r * 1e-8) for i, r in enumerate(ratios, start=1)]
+    bounds = {gain.slot: 0.94 for gain in gains[:4]} | {gains[0].slot: 1.05}
+    drawn = json.loads(curves(gains, bounds))
+    traces = {trace["name"]: trace for trace in drawn["data"]}
+    low, high = (10**end if drawn["layout"]["yaxis2"].get("type") == "log" else end
+                 for end in drawn["layout"]["yaxis2"]["range"])  # fmt: skip
+    assert low < 0.9 and high < 5
+    speed_ups = traces["speed-up"]
+    assert speed_ups["y"][2] < high and speed_ups["marker"]["symbol"][2] == "diamond-open"
+    assert traces["outliers"]["text"] == ["", "", "50×", "", ""]
+    assert speed_ups["text"][2].startswith("50×")
+    ribbon = traces["95 % interval"]
+    assert ribbon["y"][0] == pytest.approx(gains[0].interval[1], rel=1e-4)
+    assert ribbon["y"][-1] == pytest.approx(gains[0].interval[0], rel=1e-4)
+    assert speed_ups["error_y"]["array"][0] == pytest.approx(gains[0].interval[1] - 1.1, rel=1e-4)
+    assert ribbon["x"] == [*speed_ups["x"], *speed_ups["x"][::-1]]
+    excluded = traces["loss excluded"]["y"]
+    assert excluded[:4] == [1.0, 0.94, 0.94, 0.94]  # nothing above 1 is a loss
+    assert set(excluded[4:]) == {excluded[4]} and excluded[4] < 0.9  # of the last size no loss is excluded
+    assert "loss excluded" not in curves(gains)
+
+
 def test_effects_are_ratios_with_their_intervals(document, ran):
     figure = next(
         f
@@ -214,6 +241,41 @@ def test_all_sections_have_their_numbers_in_words(document):
     assert ["13", "crashed", "signal 6 on rank 1", "UCX_TLS=self,tcp, coll_han=off"] in document.rows
     assert ["map_by", "all", "needs numa:2"] in document.rows
     assert ["UCX_RNDV_THRESH", "4k", "auto"] in [row[:3] for row in document.rows]
+
+
+def test_the_best_settings_by_size_say_why_they_are_not_chosen(inputs, document):
+    map_ = document.rows[next(i for i, row in enumerate(document.rows) if row[:1] == ["what is set"]) :]
+    assert map_[0][1:] == ["8 B", "512 B", "4 KiB", "64 KiB", "1 MiB"]
+    rows = map_[1 : 2 + OTHERS]
+    assert rows[0][:2] == ["UCX_RNDV_THRESH=4k, UCX_TLS=self,sysv", "leading, not verified"]
+    assert all(row[1].startswith("not chosen: ") and len(row) == 7 for row in rows[1:])
+    assert any(row[1].endswith("worse overall") for row in rows[1:])
+    assert any(cell == "~" for row in rows for cell in row) and rows[0][2] == "1.44×"
+    rival = next(o.trial.point for o in inputs.history.sweeps if o.ok)
+    refused = VerificationRound(replace(inputs.recommendation, point=rival), complete=True)
+    beaten = Document(page(replace(inputs, rounds=(refused,)))).rows
+    assert [f"not chosen: {refused.against}"] in [row[1:2] for row in beaten]
+    assert 'id="why"' not in page(replace(inputs, baseline={}))
+
+
+def test_a_size_where_nothing_differs_has_no_ratio(inputs):
+    same = Gain(("allreduce", 2, 8), 1e-6, 1e-8, 1.01e-6, 1e-8)
+    alike = replace(inputs, recommendation=replace(inputs.recommendation, rules=(), gains=(same,)))
+    assert ["8 B", "~ (0.98 … 1.04)", "1.00 ± 0.01", "1.01 ± 0.01"] in Document(page(alike)).rows
+
+
+def test_node_hours_and_when_they_are_paid_back_stand_in_the_tiles(inputs):
+    spent_s = sum(o.duration_s for o in inputs.history)
+    texts = Document(page(replace(inputs, nodes=4))).texts
+    at = texts.index("node-hours of launches")
+    assert texts[at + 1 : at + 3] == [f"{spent_s * 4 / 3600:.3g}", "paid back by a verified setting only"]
+    holds = replace(inputs.recommendation.provenance, checked=Checked.HOLDS)
+    twice = replace(inputs.recommendation, provenance=holds, average=(2.0, 1.5, 4.0))
+    text = " ".join(Document(page(replace(inputs, recommendation=twice))).texts)
+    ends = [duration_text(spent_s * share) for share in (2, 4 / 3, 3)]
+    assert "paid back after {} ({} … {}) in these calls by default".format(*ends) in text
+    even = replace(twice, average=(1.1, 0.9, 1.3))
+    assert "… never) in these calls" in page(replace(inputs, recommendation=even))
 
 
 def test_losing_sizes_are_shown_as_they_are(inputs):

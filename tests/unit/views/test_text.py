@@ -15,6 +15,7 @@ from autotune.views.text import (
     cost_text,
     duration_text,
     figure_text,
+    gain_text,
     p_text,
     ratio_text,
     size_text,
@@ -58,6 +59,17 @@ def test_speed_ups():
     assert ratio_text(27.03, (0.046, 15730.0)) == "27× (0.05 … >1000)"
     assert ratio_text(1.33, (1e-300, 1e300)) == "1.33×"  # launches too few for any bound
     assert ratio_text(math.nan) == "—"
+
+
+def test_where_nothing_differs_there_is_no_ratio():
+    def compared(*ratio):
+        return Gain(("bcast", 2, 8), 1e-6, 0.0, 1e-6, 0.0, compared=ratio)
+
+    assert gain_text(compared(1.02, 0.97, 1.07)) == "~ (0.97 … 1.07)"
+    assert gain_text(compared(1.02, 0.97, 1.07), with_interval=False) == "~"
+    assert gain_text(compared(1.02, 1.01, 1.03)) == "1.02× (1.01 … 1.03)"
+    assert gain_text(compared(0.9, 0.8, 0.99), with_interval=False) == "0.90×"
+    assert gain_text(compared(1.3, math.nan, math.nan)) == "1.30×"  # not known whether it differs
 
 
 @pytest.mark.parametrize(("tuned_s", "word"), [(1e-6, "faster"), (2e-6, "even"), (4e-6, "slower")])
