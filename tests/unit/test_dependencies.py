@@ -88,7 +88,8 @@ def test_no_extra_is_in_the_default_and_all_is_every_extra():
 
 
 def test_the_first_lines_of_the_readme_install_what_lint_imports(tmp_path):
-    assert "\n    pip install --no-compile -c constraints.txt -e .\n" in (ROOT / "README.md").read_text("utf-8")
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert "\n    pip install --no-compile -c constraints.txt -e .\n" in readme
     (tmp_path / "job.sh").write_text("export OMPI_MCA_pml=ucx\nmpirun -n 2 ./app\n")
     program = (
         "import sys\nbefore = {*sys.modules}\nfrom autotune.cli import main\nmain(['lint', 'job.sh'])\n"
