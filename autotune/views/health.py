@@ -43,7 +43,7 @@ def health(
     spread = measured_spread(history)
     return (
         _remarked("Was it quiet?", interference(history)),
-        _remarked("Do launches repeat?", resolution(campaign, *spread) if spread else None),
+        _remarked("Are launches repeatable enough?", resolution(campaign, *spread) if spread else None),
         _enough(campaign, history, conclusion, complete),
         _inside(campaign.whole.job, conclusion.recommendation),
     )
