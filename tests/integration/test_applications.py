@@ -178,7 +178,7 @@ def test_hpc_challenge_is_recorded_tuned_for_and_run_with_the_files(place, monke
     code = main(["verify", "campaign", "--app", "--launches", "4", "--json", "--", *argv])
     verdict = answer(capfd.readouterr().out)
     assert (verdict["said"] == "worse") == (code == ExitCode.FINDING)
-    assert verdict["low"] < 1.5
+    assert verdict["low"] is None or verdict["low"] < 1.5  # null: four launches bound nothing
     assert "Success=1" in (place / "hpccoutf.txt").read_text()
 
 
