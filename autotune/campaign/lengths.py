@@ -49,19 +49,18 @@ def with_length(trials: tuple[Trial, ...], history: History, scenario: Scenario)
 
     The trials are returned unchanged if they are no heat, or if earlier heats show too little. The time is at
     least ``discover.probe_s``, in a verification at least the fixed time of a launch, and at most
-    ``probe.budget_s``. In a heat of a discovery every launch, also the
-    default's, measures for ``discover.probe_s``.
+    ``probe.budget_s``. In a heat of a discovery every launch, also the default's, measures for
+    ``discover.probe_s``.
     """
     if not trials or not trials[0].heat:
         return trials
     if any(trial.phase is Phase.DISCOVERY for trial in trials):
         return tuple(replace(trial, measured_s=scenario.discover.probe_s) for trial in trials)
     verifying, most_s = trials[0].phase is Phase.VERIFY, scenario.probe.budget_s
-    best_s = _best_s(history)
     if verifying:
-        fixed_s = [_fixed_s(launches) for launches in _heats(history)]
-        least_s = median(fixed_s) if fixed_s else math.nan
-        best_s = float(np.fmax(_best_of_means_s(history, scenario.verify.margin), least_s))
+        best_s = float(np.fmax(_best_of_means_s(history, scenario.verify.margin), _usual_fixed_s(history)))
+    else:
+        best_s = _best_s(history)
     if math.isnan(best_s):
         return trials
     measured_s = min(max(best_s, scenario.discover.probe_s), most_s)
@@ -126,6 +125,13 @@ def _best_of_means_s(history: History, margin: float) -> float:
     if not needed:
         return math.nan
     return best_length_s(median(fixed_s), max(needed, key=itemgetter(0))[1])
+
+
+@latest
+def _usual_fixed_s(history: History) -> float:
+    """Return the usual time of a launch beside its timed calls, in seconds; NaN before the first heat."""
+    fixed_s = [_fixed_s(launches) for launches in _heats(history)]
+    return median(fixed_s) if fixed_s else math.nan
 
 
 def _means(launches: Iterable[Observation], side: Subject) -> dict[Slot, list[Launched]]:

@@ -75,8 +75,8 @@ class CampaignLoop:
         self.plan = self.strategy.plan(history)
         tally = Tally(self.plan.objectives, self.plan.space)
         comparable = at_one_moment(history)
+        tally.add(comparable)
         for observation in comparable:
-            tally.add(observation)
             self._took[observation.trial.phase].append(observation.took_s)
         self._shown |= {o.trial.phase for o in history}
         started = self.clock() - sum(o.took_s for o in history)
@@ -118,9 +118,8 @@ class CampaignLoop:
             self.store.append(*map(observation_event, observations))
             history = history.plus(observations)
             n_shown, comparable = len(comparable), at_one_moment(history)
-            shown = comparable.observations[n_shown:]
-            for observation in shown:
-                self.listener.observed(tally.add(observation, shown if observation.trial.heat else ()))
+            for step in tally.add(comparable.observations[n_shown:]):
+                self.listener.observed(step)
             self.noted(history)
             if broken(history):
                 raise _broken(history)

@@ -41,15 +41,14 @@ class _Sites(Protocol):
     """Declares what the core calls for a whole site: several jobs that are tuned together (``conf=site``)."""
 
     def tune(self, document: Mapping[str, Any], compose: "Compose", quiet: bool) -> int: ...
+    # Appends the (least, most) node-hours of the jobs to ``planned``, and JSON values to ``documents``.
     def plan(
         self,
         document: Mapping[str, Any],
         compose: "Compose",
         planned: list[tuple[float, float]],
         documents: list[dict[str, Any]] | None,
-    ) -> (
-        int
-    ): ...  # Appends the (least, most) node-hours of the jobs to ``planned``, and JSON to ``documents``.
+    ) -> int: ...
     def measure(self, document: Mapping[str, Any], compose: "Compose") -> int: ...
     def status(self, directory: Path, as_json: bool) -> None: ...
     def progress(self, directory: Path) -> tuple[str, bool]: ...  # The status, and whether work goes on.

@@ -79,8 +79,7 @@ def verify(
     ``verified``.
     """
     result = verified(directory, launches, against, unasked)
-    kept = f"{result.text}kept in {result.path.parent}\n"
-    sys.stdout.write(answer_text("verify", result.document) if as_json else kept)
+    print_result(answer_text("verify", result.document), result.path, result.text, as_json)
     return ExitCode.WELL if result.holds else ExitCode.FINDING
 
 
@@ -143,7 +142,7 @@ def verified(
         "other_calls": [asdict(call) for call in other_decisions],
     }
     path = target / RESULT
-    write_files({path: answer_text("verify", document)}, parents=True, below=target)
+    write_result("verify", document, path)
     gain_is_lost = any(c.decision is SlotDecision.NO_LONGER and c.slot in gaining_slots for c in comparisons)
     counted = [*comparisons, *(by_other_loop.values() if options.other_loop == "counts" else ())]
     worse = gain_is_lost or failures.more or any(c.loses for c in counted)
@@ -197,10 +196,15 @@ def new_folder(directory: Path, kind: str = "") -> Path:
     return directory / "verifications" / datetime.now(UTC).strftime(f"{kind}%Y-%m-%dT%H-%M-%SZ")
 
 
-def write_result(name: str, document: Mapping[str, Any], path: Path, text: str, as_json: bool) -> None:
-    """Write a verification's result into a file, and print it as text or as the JSON document ``name``."""
+def write_result(name: str, document: Mapping[str, Any], path: Path) -> str:
+    """Write a verification's result into a file as the JSON document ``name``, and return this document."""
     answer = answer_text(name, document)
     write_files({path: answer}, parents=True, below=path.parent)
+    return answer
+
+
+def print_result(answer: str, path: Path, text: str, as_json: bool) -> None:
+    """Print a verification's result, which the file ``path`` has, as text or as its JSON document."""
     sys.stdout.write(answer if as_json else f"{text}kept in {path.parent}\n")
 
 

@@ -51,7 +51,7 @@ class SizeRow:
 
 
 class Tally:
-    """The summary of a campaign, to which launches are added one by one."""
+    """The summary of a campaign, to which launches are added as they end."""
 
     def __init__(self, objectives: Sequence[Objective], space: Space) -> None:
         self._objectives = tuple(objectives)
@@ -62,12 +62,19 @@ class Tally:
         self._baseline: tuple[Score, ...] | None = None
         self._leader: Point | None = None  # The best setting; None: none is better than the defaults.
 
-    def add(self, observation: Observation, heat: Iterable[Observation] = ()) -> Step:
-        """Add a launch to the summary, and return it with the state of the campaign after it.
+    def add(self, launches: Iterable[Observation]) -> tuple[Step, ...]:
+        """Add launches to the summary, and return each with the state of the campaign after it.
 
-        ``heat`` are the launches of its heat, unless its times are ratios to the defaults already.
+        All launches of a heat are added together, unless their times are ratios to the defaults already.
         """
-        launch_scores, heat = None, tuple(heat)
+        launches, heats = tuple(launches), defaultdict[int, list[Observation]](list)
+        for launch in launches:
+            if launch.trial.heat:
+                heats[launch.trial.heat].append(launch)
+        return tuple(self._add(launch, heats[launch.trial.heat]) for launch in launches)
+
+    def _add(self, observation: Observation, heat: Sequence[Observation]) -> Step:
+        launch_scores = None
         setting, subject = job_setting(self._space, observation.trial.point), observation.trial.subject
         if observation.ok:
             self._slots.update(slots([observation]))
@@ -112,12 +119,7 @@ class Tally:
 
 def steps(objectives: Sequence[Objective], space: Space, launches: Iterable[Observation]) -> tuple[Step, ...]:
     """Return a step for each launch, in the order of the launches."""
-    tally, launches = Tally(objectives, space), tuple(launches)
-    heats: dict[int, list[Observation]] = defaultdict(list)
-    for launch in launches:
-        if launch.trial.heat:
-            heats[launch.trial.heat].append(launch)
-    return tuple(tally.add(launch, heats[launch.trial.heat]) for launch in launches)
+    return Tally(objectives, space).add(launches)
 
 
 def size_rows(recommendation: Recommendation) -> tuple[SizeRow, ...]:

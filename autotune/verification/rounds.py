@@ -141,8 +141,8 @@ class Verifier:
             rounds = tuple(r for c in race.courses.values() for r in c.rounds if r.launches)
             proving = race.proving.proving if race.proving is not None else None
             lead = proving or next(iter(race.next_settings()), None)
-            course = race.courses.get(lead.point) if lead is not None else None
-            if lead is not None and course is not None and course.rounds[-1].compared:
+            course = race.courses.get(lead.point) if lead else None
+            if lead and course and course.rounds[-1].compared:
                 fresh = freshly_measured(self.space, lead, course.rounds[-1])
                 lead = fresh if fresh.gains else lead  # what fresh launches show counts
             lead = lead or Recommendation(self.space.untouched, ())

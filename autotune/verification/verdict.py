@@ -18,7 +18,12 @@ from autotune.recommend.summary import speedup_interval
 from autotune.space import Point
 from autotune.verification.comparison import Comparison
 from autotune.verification.deployed import has_rules
-from autotune.verification.one_round import VerificationRound, fresh_launches, launches_behind
+from autotune.verification.one_round import (
+    VerificationRound,
+    fresh_launches,
+    last_round,
+    launches_behind,
+)
 from autotune.verification.sequential import SequentialDesign
 
 _MISSED = 0.05
@@ -132,11 +137,12 @@ class Verdict:
     @property
     def _so_far(self) -> str:
         """Return the leading setting's gain so far, and its launches in words; empty without a gain yet."""
-        rounds = [r for r in self.rounds if r.setting.point == self.recommendation.point]
-        total = rounds[-1].total if rounds else None
+        last = last_round(self.rounds, self.recommendation.point)
+        total = last.total if last else None
         if total is None or total.low <= 0.0:
             return ""
-        return f"; {_interval(total)} so far, on {fresh_launches(rounds)} fresh launches"
+        behind = launches_behind(self.rounds, self.recommendation.point)
+        return f"; {_interval(total)} so far, on {behind} fresh launches"
 
     @property
     def bound(self) -> str:

@@ -26,7 +26,7 @@ from autotune.campaign.directory import CampaignDirectory, read_campaign
 from autotune.campaign.interruption import alarm, check, heeded
 from autotune.campaign.turns import turns_of
 from autotune.commands.companions import environment_of
-from autotune.commands.verify import design_of, new_folder, write_result
+from autotune.commands.verify import design_of, new_folder, print_result, write_result
 from autotune.errors import CampaignError, ExitCode, UserError
 from autotune.exporters.files import export_files
 from autotune.exporters.launch_line import placed
@@ -59,8 +59,8 @@ def verify_application(
     application slower.
     """
     verdict, document, target = compared_on(directory, command, launches, figure, more_is_better)
-    text = _text(document, verdict, figure is None)
-    write_result("verify-app", document, target / RESULT, text, as_json)
+    text, path = _text(document, verdict, figure is None), target / RESULT
+    print_result(write_result("verify-app", document, path), path, text, as_json)
     return ExitCode.FINDING if verdict.said is ApplicationDecision.WORSE else ExitCode.WELL
 
 

@@ -8,7 +8,7 @@ import pytest
 from autotune.history.objectives import Objective, Score
 from autotune.history.trial import Cell, Estimate, Observation, Phase, Rule, Status, Subject, Trial
 from autotune.recommend.recommendation import Gain, Recommendation
-from autotune.recommend.summary import ratio_to, size_rows, speedup_interval, steps
+from autotune.recommend.summary import Tally, ratio_to, size_rows, speedup_interval, steps
 from autotune.space import Parameter, Point, Space
 
 LATENCY, BANDWIDTH = Objective("latency", max_bytes=8), Objective("bandwidth", min_bytes=1024)
@@ -72,6 +72,9 @@ def test_a_launch_of_a_heat_is_compared_with_the_defaults_of_its_heat():
     assert [values(step.scores) for step in found] == [(2.0,), (1.6,), (3.2,), (4.0,), (8.0,), (6.4,)]
     assert [values(step.baseline) for step in found] == [(2.0,)] * 6
     assert [values(step.best) for step in found] == [(2.0,)] + [(1.6,)] * 5
+    resumed = Tally((LATENCY,), SPACE)
+    resumed.add(step.observation for step in found[:4])
+    assert resumed.add(step.observation for step in found[4:]) == found[4:]
 
 
 def test_the_best_pools_the_launches_of_a_setting_and_a_step_shows_its_own():
